@@ -78,7 +78,7 @@ NEEDS = (
     Need("groups:history", LOOKED_UP, methods=LOOK_UP, optional=True),
     Need(
         "files:write",
-        "uploading reports, pictures and lists; without it they're shortened to text",
+        "uploading reports and lists; without it they're shortened to text",
         methods=("files.getUploadURLExternal", "files.completeUploadExternal"),
         optional=True,
     ),

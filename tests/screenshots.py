@@ -1,10 +1,9 @@
 """`make screenshots`: the pictures of the documentation, taken in Chromium from a real demo and from real commands.
 
 `python -m tests.screenshots slack` takes those of the demo alone, `… alerts` that of an alert, `… approvals` those of a
-rollback that people agree to, `… fleet` those of three hosts, `… terminal` those of the commands, `… charts` that of a
-history. `… rolling` takes those of an update of fifty hosts that fails on the seventh (3 minutes, 3 GB of memory), and
-only if it's named. The signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without
-one they are boxes.
+rollback that people agree to, `… fleet` those of three hosts, `… terminal` those of the commands. `… rolling` takes
+those of an update of fifty hosts that fails on the seventh (3 minutes, 3 GB of memory), and only if it's named. The
+signs on messages need a font that has them, such as Debian's fonts-noto-color-emoji; without one they are boxes.
 """
 
 from __future__ import annotations
@@ -14,14 +13,11 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from zoneinfo import ZoneInfo
 
-from bot.answers.charts import draw
 from bot.demo.fleet import HOSTS
 from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from slack_playground import Playground
-from tests.support.diagnosis.history_charts import deploy_and_rollback
 from tests.support.diagnosis.terminal_scenes import scenes
 from tests.support.slack import fleet_story, page_story
 from tests.support.slack.fleet_story import fifty_hosts
@@ -39,7 +35,7 @@ APP = "supervisor"
 LOOKED_AT = Path(__file__).parents[1] / "build" / "rolling"
 """Pictures of the whole page, to look at after a change of the cards."""
 OF_A_ROLLING_CHANGE = ("rolling_preview.png", "rolling_running.png", "rolling_halted.png", "rolling_undone.png")
-KINDS = ("slack", "alerts", "approvals", "fleet", "charts", "terminal")
+KINDS = ("slack", "alerts", "approvals", "fleet", "terminal")
 ROLLING = "rolling"
 PATIENCE_MS = 20_000
 
@@ -64,20 +60,11 @@ async def main(wanted: Collection[str] = KINDS) -> int:
             await stage.during(_take_fleet(stage))
     if ROLLING in wanted:
         await _take_rolling()
-    if "charts" in wanted:
-        await asyncio.to_thread(_chart)
     if "terminal" in wanted:
         pages = await asyncio.to_thread(lambda: list(scenes()))
         await _draw(pages)
     print("\n".join(problems), end="", file=sys.stderr)
     return 1 if problems else 0
-
-
-def _chart() -> None:
-    """A history as it comes to Slack."""
-    IMAGES.mkdir(exist_ok=True)
-    (IMAGES / "history.png").write_bytes(draw([deploy_and_rollback()], ZoneInfo("Europe/Berlin"), "Europe/Berlin"))
-    print("docs/images/history.png")
 
 
 async def _draw(pages: Sequence[tuple[str, str]]) -> None:

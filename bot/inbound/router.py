@@ -24,7 +24,7 @@ from bot.requests.request import AlertAction, FormSubmission, Request, VoteReque
 from bot.views import forms
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
-from bot.views.buttons import ACTION, DO, PAGE, SHARE, WITHDRAW
+from bot.views.buttons import ACTION, DO, PAGE, WITHDRAW
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DECISION, DENIAL, VOTE
 from bot.views.form_fields import VALUE
@@ -88,7 +88,6 @@ ROUTES: Sequence[Route] = (
     route("event", "message", requests.from_direct_message, lambda to: to.commands.handle),
     route("action", _prefix(ACTION), requests.from_command_button, lambda to: to.commands.handle),
     route("action", _prefix(PAGE), requests.from_page_button, lambda to: to.commands.handle),
-    route("action", _prefix(SHARE), requests.from_share_button, lambda to: to.commands.handle),
     route("action", CHOOSE, requests.from_menu, lambda to: to.commands.handle),
     route("action", f"{VOTE}deny", requests.from_vote_button, lambda to: to.votes.ask_reason),
     route("action", _prefix(VOTE), requests.from_vote_button, lambda to: to.votes.handle),

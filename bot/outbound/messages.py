@@ -108,24 +108,13 @@ def file_to_person(request: Request, file: Attachment, about: str = "") -> Messa
     several files to one request apart.
 
     Where Slack takes no file (uploads are forbidden, `files:write` is missing), its text is posted as far as it fits,
-    and `file.rest` names the place of the whole. A picture is then not shown at all, so its `comment` should say the
-    essential.
+    and `file.rest` names the place of the whole.
     """
     thread = request.thread if request.direct else None
     place = {"channel": request.channel if request.direct else request.user, "user": request.user, "thread_ts": thread}
-    return Message(FILE, _file_of(request.key, about), {**place, "alone": True, **file.as_payload()})
-
-
-def file_to_channel(request: Request, file: Attachment) -> Message:
-    """A file for everybody in the channel in which a button was pressed, once for all presses. Where the bot can't post
-    it goes to the person who pressed."""
-    return Message(FILE, _file_of(request.press, ""), {**card_place(request), **file.as_payload()})
-
-
-def _file_of(subject: str, about: str) -> str:
-    """A subject of its own: messages of one place differ by their subjects."""
     tail = f"/file{about}"
-    return f"{subject[: SUBJECT - len(tail)]}{tail}"
+    subject = f"{request.key[: SUBJECT - len(tail)]}{tail}"  # messages of one place differ by their subjects
+    return Message(FILE, subject, {**place, "alone": True, **file.as_payload()})
 
 
 def update_if_queued(

@@ -123,9 +123,8 @@ class SlackApi:
 
     async def upload(self, file: Attachment) -> str:
         """Upload a file and return its id. It is invisible until it is shared."""
-        asked = {"alt_txt": file.alt} if file.alt else {}
         data = file.data
-        answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data), **asked)
+        answer = await self._client.files_getUploadURLExternal(filename=file.name, length=len(data))
         url, shared = str(answer["upload_url"]), self._client.session
         async with (
             nullcontext(shared) if shared else ClientSession() as session,

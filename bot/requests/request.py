@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.requests.forms import chosen_channel
-from bot.views.buttons import ON_ALERT, PAGE, SHARE, command_name
+from bot.views.buttons import ON_ALERT, PAGE, command_name
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import VOTE
 from bot.views.forms import form_context
@@ -50,8 +50,6 @@ class Request:
     """The page of the answer, from the pressed button; empty for the first."""
     target: str = ""
     """The target of a button or menu, which may no longer exist; empty for typed text."""
-    shares: str = ""
-    """The content that a button shares with the channel; empty otherwise."""
     replaces: bool = False
     """True if the answer replaces the message of the button, which only this person sees."""
     seen: str = ""
@@ -255,16 +253,6 @@ def from_page_button(received: StoredEnvelope) -> Request:
     direct = request.channel.startswith("D")
     replaces, target = request.replaces or direct, _target_in(command, arguments)
     return replace(request, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
-
-
-def from_share_button(received: StoredEnvelope) -> Request:
-    """The request of a button that shares a private answer with the channel, with the value `NONCE WHICH ARGUMENTS`."""
-    command = _action_id(received).removeprefix(SHARE)
-    request = _from_button(received, command)
-    nonce, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
-    which, _, arguments = rest.partition(" ")
-    button, target = f"{nonce} share {command} {arguments}", _target_in(command, arguments)
-    return replace(request, text=f"{command} {arguments}", target=target, shares=which, button=button)
 
 
 def from_vote_button(received: StoredEnvelope) -> VoteRequest:

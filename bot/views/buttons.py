@@ -28,7 +28,6 @@ PAGE = "page:"
 ON_ALERT = "alert."
 """Starts the nonce of a button on an alert: the command's card goes to the alert's thread."""
 
-SHARE = "share:"
 """Before the name of a command whose answer is shown to everybody in the channel: `NONCE WHICH ARGUMENTS`."""
 
 DO = "home:do"
@@ -105,12 +104,6 @@ def page_button(command: Command, nonce: str, where: str, text: str) -> Json:
     """A button to another page of this command's answer; the word `where` says which. It gives no right: the command is
     checked again for whoever presses it."""
     return button(f"{PAGE}{where.partition(':')[0]}:{command.name}", text, _value(command, nonce, where))
-
-
-def share_button(command: Command, nonce: str, which: str, text: str) -> Json:
-    """A button that shows one person's answer to everybody in the channel. It gives no right: the command is checked
-    again for whoever presses it."""
-    return button(f"{SHARE}{command.name}", text, _value(command, nonce, which))
 
 
 def _value(command: Command, *words: str) -> str:

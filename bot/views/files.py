@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,7 @@ class Attachment:
 
     name: str
     """With its ending, by which Slack shows it: `audit.csv`."""
-    content: str | bytes
+    content: str
     rest: str
     """The place of the whole, in Slack's markup: "`supervisor audit --csv` on OrionMX". It is shown where something was
     cut, or where Slack takes no file."""
@@ -31,41 +30,31 @@ class Attachment:
     """As it is shown; empty: its name."""
     comment: str = ""
     """The text above it, in Slack's markup, with its data escaped."""
-    alt: str = ""
-    """The description of a picture."""
 
     @property
     def data(self) -> bytes:
         """The bytes that are sent."""
-        return self.content if isinstance(self.content, bytes) else self.content.encode()
-
-    @property
-    def text(self) -> str | None:
-        """The content where it is text."""
-        return self.content if isinstance(self.content, str) else None
+        return self.content.encode()
 
     def as_payload(self) -> dict[str, Any]:
         """As a row keeps it."""
-        if isinstance(self.content, bytes):
-            if len(self.content) > MOST_BYTES:
-                raise ValueError(f"{self.name} has more than {MOST_BYTES} bytes")
-            kept = {"base64": base64.b64encode(self.content).decode()}
-        else:
-            kept = {"content": cut(storable(self.content))}
-        words = {"filename": self.name, "title": self.title or self.name, "comment": self.comment, "alt": self.alt}
-        return {**words, "rest": self.rest, **kept}
+        return {
+            "filename": self.name,
+            "title": self.title or self.name,
+            "comment": self.comment,
+            "rest": self.rest,
+            "content": cut(storable(self.content)),
+        }
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> Attachment:
         """From a row."""
-        coded = payload.get("base64")
         return cls(
             name=str(payload["filename"]),
-            content=base64.b64decode(coded) if coded is not None else str(payload["content"]),
+            content=str(payload["content"]),
             rest=str(payload.get("rest") or ""),
             title=str(payload.get("title") or ""),
             comment=str(payload.get("comment") or ""),
-            alt=str(payload.get("alt") or ""),
         )
 
 
@@ -96,13 +85,11 @@ def file_text(file: Attachment, refused: str) -> Content:
     name = f"*{escape(fit(file.title or file.name, NAME))}*"
     head = "\n".join(filter(None, [fit(file.comment, COMMENT), name]))
     why = _WHY.get(refused, f"Slack doesn't accept files in this channel ({escape(fit(refused, NAME))})")
-    if file.text is None:
-        return _with_words({"text": head, "blocks": [section(head)]}, f"It can't be shown: {why}.", file.rest)
     if refused == UNREADABLE:
         return _with_words({"text": head, "blocks": [section(head)]}, f"The file isn't attached: {why}.", file.rest)
-    if not file.text.strip():
+    if not file.content.strip():
         return _with_words({"text": head, "blocks": [section(head)]}, "It is empty.", "")
-    shown = code_message(file.text)
+    shown = code_message(file.content)
     blocks, was_cut = shown["blocks"], shown["blocks"][-1]["type"] == "context"
     blocks = [section(head), *(blocks[:-1] if was_cut else blocks)]
     said = f"*It was cut*: {why}." if was_cut else f"Shown as text: {why}."

@@ -85,7 +85,7 @@ _SEEING = (
     ),
     _for_workers(
         "history",
-        "Chart a worker's health, heartbeat age and commands, with a summary.",
+        "Show a worker's uptime, its problems and the commands on it.",
         parameters=(
             Parameter("span", ParameterKind.CHOICE, "24h|7d", "time span", default="24h", choices=("24h", "7d")),
         ),

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from sqlalchemy import Connection
 
@@ -18,7 +17,7 @@ from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans,
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.commands.catalog import by_handler
-from supervisor_core.commands.definitions import CODE_HANDLERS, Risk
+from supervisor_core.commands.definitions import Risk
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.times import format_span
 from supervisor_core.config.load import SupervisorConfig
@@ -27,7 +26,7 @@ from supervisor_core.diagnosis.why.explanation import describe_command, describe
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target, word_for
+from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target, word_for
 from supervisor_core.workers.heartbeats.files import read_ages
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
@@ -36,14 +35,7 @@ SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 _LENGTHS = {"24 hours": SPANS["24h"], "7 days": SPANS["7d"]}
 
 TOLD = 12
-"""Commands in words and with a number in the picture, the newest; the others are counted."""
-
-
-class MarkKind(StrEnum):
-    """The kind of a mark."""
-
-    DEPLOY = "deploy"
-    COMMAND = "command"
+"""Commands that are listed, the newest; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,6 @@ class Mark:
     """A command on the worker."""
 
     at: datetime
-    sort: MarkKind
     name: str
     """`rollback`."""
     words: Phrase
@@ -119,29 +110,20 @@ class History:
         return max(found, key=lambda each: each.length, default=None)
 
 
-SHORTEST = timedelta(minutes=10)
-"""A picture shows at least so much time."""
-
-
-def cropped(histories: Sequence[History]) -> list[History]:
-    """The same without the time before the first of these workers is on record."""
-    known = [span.since for each in histories for span in each.stretches if span.condition is not Condition.UNKNOWN]
-    if not known:
-        return list(histories)
-    until = histories[0].until
-    since = max(histories[0].since, min(min(known) - (until - min(known)) / 50, until - SHORTEST))
-    return [
-        replace(
-            each,
-            since=since,
-            stretches=tuple(
-                replace(span, since=max(span.since, since)) for span in each.stretches if span.until > since
-            ),
-            samples=tuple(sample for sample in each.samples if sample.at >= since),
-            marks=tuple(mark for mark in each.marks if mark.at >= since),
-        )
-        for each in histories
-    ]
+def slice_colors(history: History, slices: int) -> list[str]:
+    """The worst of each of these equal parts of the time: `green`, `yellow` or `red`; `white` for paused or no data."""
+    colors, width = [], (history.until - history.since) / slices
+    for number in range(slices):
+        begin, end = history.since + number * width, history.since + (number + 1) * width
+        conditions = [span.condition for span in history.stretches if span.since < end and span.until > begin]
+        troubles = [each for each in conditions if not each.fine and each is not Condition.UNKNOWN]
+        if any(each.severity is Severity.CRITICAL for each in troubles):
+            colors.append("red")
+        elif troubles:
+            colors.append("yellow")
+        else:
+            colors.append("green" if Condition.WELL in conditions else "white")
+    return colors
 
 
 def from_flips(
@@ -161,7 +143,7 @@ def from_flips(
 
 
 def history_text(history: History) -> list[Phrase]:
-    """The history in sentences, for a reader who doesn't see the picture."""
+    """The history in sentences."""
     name, length = history.worker_id, history.length
     if not history.known:
         return [(f"{name}: nothing recorded in the last {length}",), *_done(history)]
@@ -231,7 +213,7 @@ def _is_covered(uptime: Uptime) -> bool:
 
 
 MOST = 20
-"""The most workers of one answer; a chart can't show more."""
+"""The most workers of one answer."""
 
 COMMANDS = 200
 MARKS = 40
@@ -289,10 +271,7 @@ def _changes(job: Job, since: datetime, until: datetime) -> bool:
 
 
 def _mark(job: Job, worker_id: str) -> Mark:
-    sort = MarkKind.DEPLOY if job.handler in CODE_HANDLERS else MarkKind.COMMAND
-    return Mark(
-        _at(job), sort, job.command, (f"{describe_command(job, worker_id)} by ", job.issuer, *describe_outcome(job))
-    )
+    return Mark(_at(job), job.command, (f"{describe_command(job, worker_id)} by ", job.issuer, *describe_outcome(job)))
 
 
 def _at(job: Job) -> datetime:

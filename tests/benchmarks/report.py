@@ -144,7 +144,7 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "looks": Topic(
         "Answering about 200 workers in trouble",
-        "To the finished message and chart, beside a million audit rows. The floor checks the workers. Goal: a second.",
+        "To the finished message, beside a million audit rows. The floor checks the workers. Goal: a second.",
     ),
     "suite": Topic(
         "The suite and the demo",

@@ -13,7 +13,7 @@ from typing import Any
 
 from supervisor_core.cli.host import relayed
 from supervisor_core.cli.status import command as status
-from supervisor_core.cli.table import MAX_WIDTH, folded_table, terminal_width
+from supervisor_core.cli.table import MAX_WIDTH, folded_table, paint, terminal_width, wants_colour
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
@@ -26,7 +26,7 @@ from supervisor_core.common.times import clock_time, to_text
 from supervisor_core.config.load import SupervisorConfig, example_worker
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.diagnosis.history import SPANS, History, histories, history_text
+from supervisor_core.diagnosis.history import SPANS, History, histories, history_text, percent, slice_colors
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Explanation, PastEvent
 from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
@@ -166,7 +166,11 @@ def _document(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> dict[str
 
 
 _NUMBERED = re.compile(r"\d+\. ")
-"""Begins a command of a history, by its number in the picture."""
+"""Begins a numbered command of a history."""
+
+_SLICES = {"green": ("▇", "32"), "yellow": ("▄", "33"), "red": ("▁", "31"), "white": ("·", "")}
+SLICES = 24
+"""Parts of the uptime bar: an hour each of a day."""
 
 ANSWER_SECONDS = 2.0
 
@@ -305,7 +309,9 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
 def _paragraph(told: History) -> str:
     first, *rest = (printable(sentence(plain(phrase, told.until))) for phrase in history_text(told))
     lines = (line if _NUMBERED.match(line) else f"- {line}" for line in rest)
-    return "\n".join([_folded(first), *(_folded(line, "  ") for line in lines)])
+    slices = (_SLICES[color] for color in slice_colors(told, SLICES))
+    bar = "".join(paint(mark, color if wants_colour() else "") for mark, color in slices)
+    return "\n".join([_folded(first), f"{bar} {percent(told.uptime)}", *(_folded(line, "  ") for line in lines)])
 
 
 def history_document(told: History) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class HeartbeatAges:
         """For each worker the current five minutes, and their oldest age."""
 
     def seen(self, worker_id: str, age_seconds: float, now: datetime) -> None:
-        """Add the current age. It never raises; samples that can't be written are missing in the chart."""
+        """Add the current age. It never raises; samples that can't be written are missing in `history`."""
         step, age = int(now.timestamp()) // STEP_SECONDS, max(age_seconds, 0.0)
         known = self._oldest.get(worker_id)
         if known is not None and known[0] == step:

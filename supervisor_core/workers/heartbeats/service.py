@@ -184,7 +184,7 @@ class HeartbeatService(Service):
             await self._rows(host, seen, only)
 
     def keep_ages(self, looked: Sequence[WorkerStatus]) -> None:
-        """Record the age of each running worker's heartbeat, for the charts of `history`."""
+        """Record the age of each running worker's heartbeat, for `history`."""
         for seen in looked:
             beat = seen.observation.heartbeat
             if beat is not None and beat.at is not None and seen.observation.pid is not None:

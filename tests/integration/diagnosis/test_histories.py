@@ -11,7 +11,7 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.diagnosis.history import MOST, MarkKind, histories
+from supervisor_core.diagnosis.history import MOST, histories
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.heartbeats.files import HeartbeatAges
@@ -52,11 +52,12 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     assert held == [(Condition.DOWN, 4), (Condition.WELL, 18), (Condition.STALE, 2)]
     assert told.uptime.share == pytest.approx(18 / 24, abs=0.01)
     (mark,) = told.marks
-    assert (mark.sort, mark.name) == (MarkKind.COMMAND, "pause")
+    assert mark.name == "pause"
     assert len(told.samples) >= 4
     assert (silent.known, silent.marks, silent.uptime.share) == (False, (), None)
     shown = home.supervisor("send", "history W0").stdout
     assert "W0 in the last 24 hours: healthy 75" in shown
+    assert "▁▁▇" in shown, "down for some hours, then healthy"
     assert "Longest problem: down for" in shown
     assert "pause by" in shown
     document = home.json("send", "history all 7d")

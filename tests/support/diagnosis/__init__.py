@@ -1,1 +1,1 @@
-"""Worker facts, history charts and terminal pictures for tests."""
+"""Worker facts, histories and terminal pictures for tests."""

@@ -303,4 +303,4 @@ def test_whatever_a_report_says_its_words_are_well(message: str, path: str, test
     made = job(handler="diagnostics", outcome=Outcome.done(message=message, **more))
     only_ours(text_message(report_text(made)))
     only_ours(file_text(Attachment(path, message, rest="`x`", comment=report_text(made)), "file_uploads_disabled"))
-    only_ours(file_text(Attachment(path, b"x", rest="`x`", comment=report_text(made)), message))
+    only_ours(file_text(Attachment(path, "x", rest="`x`", comment=report_text(made)), message))

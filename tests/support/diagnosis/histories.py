@@ -1,4 +1,4 @@
-"""Histories to be drawn and looked at: a quiet week, a flapping day, a deploy and its rollback, many workers."""
+"""Histories to be looked at: a quiet week, a flapping day, a deploy and its rollback, many workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from supervisor_core.alerts.flips import ConditionSpan, Flip, condition_spans, uptime
 from supervisor_core.commands.command import Issuer
-from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, MarkKind, from_flips
+from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, from_flips
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
 UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -45,8 +45,7 @@ def history(
 
 def mark(ago: float, name: str, issuer: Issuer = ANNA, came: str = ": done") -> Mark:
     """Something that was asked for so many hours before the end."""
-    sort = MarkKind.DEPLOY if name in ("update", "rollback", "undo", "update-deps") else MarkKind.COMMAND
-    return Mark(UNTIL - timedelta(hours=ago), sort, name, (f"{name} by ", issuer, came))
+    return Mark(UNTIL - timedelta(hours=ago), name, (f"{name} by ", issuer, came))
 
 
 def _samples(since: datetime, held: Sequence[ConditionSpan]) -> Iterator[HeartbeatSample]:
