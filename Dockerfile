@@ -8,7 +8,7 @@ COPY bot bot
 COPY docs/units docs/units
 RUN python -m venv /opt/supervisor \
  && apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev \
- && /opt/supervisor/bin/python -m pip install --no-cache-dir --constraint constraints.txt '.[mysql,postgres,fleet,nats-server]'
+ && /opt/supervisor/bin/python -m pip install --no-cache-dir --constraint constraints.txt '.[mysql,postgres,fleet,apprise,nats-server]'
 
 FROM python:3.13-slim-bookworm
 # git for changes of code; tini reaps what workers leave behind.

@@ -30,7 +30,7 @@ $(BIN)/python:
 
 $(STAMP): pyproject.toml playground/pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) editables hatchling setuptools
-	$(INSTALL) '.[mysql,postgres,fleet,nats-server,demo,dev]'
+	$(INSTALL) '.[mysql,postgres,fleet,apprise,nats-server,demo,dev]'
 	@touch $(DEMO) $(FLEET) $@
 
 # Python compiles the modules that the demo imports. nkeys has no wheel.

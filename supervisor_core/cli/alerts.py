@@ -26,7 +26,6 @@ from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import clock_time, format_ago, format_span, to_text, with_countdown
-from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SHORTEST_SECRET, SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
@@ -75,7 +74,7 @@ def test(config: SupervisorConfig, name: str, *, as_json: bool) -> int:
         known = ", ".join(each.label for each in config.alerts.outside)
         raise UsageError(
             f"No receiver {name!a}. There are: {known}." if known else "No receiver of alerts is configured.",
-            remedy="" if known else "Set alerts.webhook or alerts.receivers in the configuration.",
+            remedy="" if known else "Set alerts.webhook, alerts.receivers or alerts.notify in the configuration.",
         )
     with ThreadPoolExecutor(len(receivers)) as pool:
         results = list(pool.map(partial(try_receiver, config), receivers))
@@ -84,7 +83,7 @@ def test(config: SupervisorConfig, name: str, *, as_json: bool) -> int:
         {
             "receiver": each.receiver.label,
             "format": each.receiver.format,
-            "url": mask_url(each.receiver.address),
+            "url": each.receiver.shown,
             "ok": each.ok,
             "answer": each.answer.words,
             "body": masking.text(each.answer.excerpt),

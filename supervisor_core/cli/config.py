@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.alerts.outside.notify import check_notify_urls
 from supervisor_core.common.times import clock_time, format_span, from_text
 from supervisor_core.config.diff import ConfigDiff, list_names
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -23,6 +24,7 @@ ANSWER_SECONDS = 8.0
 def run(options: argparse.Namespace) -> int:
     """Print a summary of a valid configuration; the loader reports every problem with its line."""
     config = load_supervisor_config(options.config)
+    check_notify_urls(config)
     for line in (*summary(config), *_with_a_daemon(config)):
         print(line)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from supervisor_core.alerts.outside.notify import check_notify_urls
 from supervisor_core.cli.host import load_config
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -23,6 +24,7 @@ def run_start(options: argparse.Namespace) -> int:
     if getattr(options, "workers_named", ()):
         raise _meant(options.workers_named, "start", "resume")
     config = load_supervisor_config(options.config)
+    check_notify_urls(config)
     prepare_state_dir(config)
     started = start_daemon(config.state_dir, config.path, config.logging.file)
     if started.stale_pid:
@@ -115,6 +117,7 @@ def run_restart(options: argparse.Namespace) -> int:
     The daemon restarts in place if it can, else it's stopped and started.
     """
     config = load_supervisor_config(options.config)
+    check_notify_urls(config)
     restarted = reexec_daemon(config.state_dir, config.path, config.logging.file)
     if restarted is not None:
         print(f"Restarted: pid {restarted.pid}. Workers still running: {', '.join(restarted.workers) or 'none'}")

@@ -33,6 +33,7 @@ def run_run(options: argparse.Namespace) -> int:
     gc.disable()
     import asyncio
 
+    from supervisor_core.alerts.outside.notify import check_notify_urls
     from supervisor_core.daemon.control.lifecycle import REEXEC, run_command_line
     from supervisor_core.daemon.environment import logging_as_configured, opened_ledger, prepare_state_dir
     from supervisor_core.daemon.ownership import KEPT_LOCK, daemon_ownership
@@ -41,6 +42,7 @@ def run_run(options: argparse.Namespace) -> int:
 
     children.inherit()
     config = load_supervisor_config(options.config)
+    check_notify_urls(config)
     prepare_state_dir(config)
     with daemon_ownership(config.state_dir) as lock:
         host = open_doors(config)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import time
 from typing import Annotated
 from zoneinfo import ZoneInfo
@@ -13,20 +14,21 @@ from supervisor_core.common.cron import CronError, parse_cron
 from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
 from supervisor_core.common.sections import Field, Section, model_validator
 from supervisor_core.config.fields import (
+    DISTRIBUTION,
     Flag,
     Kind,
-    Line,
     Minutes,
     Number,
     OneOf,
     Pause,
-    ReceiverUrl,
     Seconds,
     Secret,
     SecretUrl,
     Span,
     WebUrl,
+    installed,
     kind_of,
+    mask_url,
     matching,
 )
 from supervisor_core.config.names import EscalationTarget
@@ -87,11 +89,6 @@ Days = Annotated[tuple[str, ...], BeforeValidator(_days), Kind("days")]
 Cron = Annotated[str, BeforeValidator(_cron), Kind("cron expression")]
 
 
-def _mailbox(*, empty: bool = False) -> Callable[[object], str]:
-    """What may stand in a header and an SMTP command: nothing in it can end either."""
-    return matching(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,255}", "an email address", empty=empty)
-
-
 class FlappingSettings(Section):
     """Flapping: many condition changes become one alert."""
 
@@ -148,11 +145,19 @@ class Maintenance(Section):
     zone: Zone = Field(default="UTC", description="Time zone of the cron expression.")
 
 
-JSON, PAGERDUTY, OPSGENIE, ALERTMANAGER = "json", "pagerduty", "opsgenie", "alertmanager"
-SLACK, EMAIL = "slack", "email"
-FORMATS = (JSON, PAGERDUTY, OPSGENIE, ALERTMANAGER, SLACK, EMAIL)
-OWN_URLS = {PAGERDUTY: "https://events.pagerduty.com/v2/enqueue", OPSGENIE: "https://api.opsgenie.com"}
-"""The formats of one service, which has an address without being told."""
+JSON, PAGERDUTY, ALERTMANAGER = "json", "pagerduty", "alertmanager"
+FORMATS = (JSON, PAGERDUTY, ALERTMANAGER)
+REMOVED_FORMATS = {
+    "opsgenie": "opsgenie://API_KEY",
+    "slack": "slack://TOKEN_A/TOKEN_B/TOKEN_C",
+    "email": "mailtos://USER:PASSWORD@HOST?from=FROM&to=TO",
+}
+"""Formats of earlier versions, and the form of the URL in `alerts.notify` that replaced each."""
+
+NOTIFY = "apprise"
+"""The format of the receivers in `alerts.notify`."""
+
+PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue"
 
 WEBHOOK = "webhook"
 """The name of the receiver that has none of its own."""
@@ -162,30 +167,28 @@ SIGNING_BYTES = range(24, 65)
 """The length of a secret of Standard Webhooks."""
 
 
+def _format(value: object) -> object:
+    if isinstance(value, str) and value in REMOVED_FORMATS:
+        raise Invalid(f"{value} was removed; add {REMOVED_FORMATS[value]} to alerts.notify, which needs Apprise")
+    return value
+
+
 class WebhookSettings(Section):
     """A [receiver of alerts](../how-to/be-told-beyond-slack.md) outside Slack."""
 
-    format: Annotated[str, BeforeValidator(OneOf(FORMATS))] = Field(
+    format: Annotated[str, BeforeValidator(OneOf(FORMATS)), BeforeValidator(_format)] = Field(
         default=JSON, description="Format that the receiver takes."
     )
-    url: ReceiverUrl = Field(
+    url: WebUrl = Field(
         default=SecretUrl(""),
-        description="URL that alerts are sent to: `https://…`, and `smtp://…` (STARTTLS) or `smtps://…` for `email`. "
-        "Empty: none, or the service's own for `pagerduty` and `opsgenie`.",
+        description="URL that alerts are sent to. Empty: none, or the service's own for `pagerduty`.",
         examples=["${WEBHOOK_URL:}"],
     )
     secret: Secret = Field(
         default=SecretStr(""),
         description="`json`: the secret that signs the requests, `whsec_…`. `pagerduty`: the integration key. "
-        "`opsgenie`: the API key. `alertmanager`: a bearer token. `email`: the password.",
+        "`alertmanager`: a bearer token.",
         examples=["${WEBHOOK_SECRET:}"],
-    )
-    user: Line = Field(default="", description="Login at the mail server. Empty: none.")
-    sender: Annotated[str, BeforeValidator(_mailbox(empty=True)), Kind("email address")] = Field(
-        default="", alias="from", description="Sender of the emails."
-    )
-    to: tuple[Annotated[str, BeforeValidator(_mailbox()), Kind("email address")], ...] = Field(
-        default=(), description="Recipients of the emails."
     )
 
     @property
@@ -197,23 +200,17 @@ class WebhookSettings(Section):
     def address(self) -> str:
         """The URL in force; empty for a receiver that is off."""
         given = self.url.get_secret_value()
-        if self.format in OWN_URLS:
-            return (given or OWN_URLS[self.format]) if self.secret else ""
+        if self.format == PAGERDUTY:
+            return (given or PAGERDUTY_URL) if self.secret else ""
         return given
+
+    @property
+    def shown(self) -> str:
+        """The address without secrets."""
+        return mask_url(self.address)
 
     @model_validator(mode="after")
     def _suits_its_format(self) -> WebhookSettings:
-        mail = self.format == EMAIL
-        if self.url and self.url.get_secret_value().startswith("smtp") is not mail:
-            expected = "smtp:// or smtps://" if mail else "https:// or http://"
-            raise Invalid(f"must begin with {expected} for the format {self.format}", "url")
-        if mail and self.url and not (self.sender and self.to):
-            raise Invalid("must not be empty for the format email", "to" if self.sender else "from")
-        if mail and bool(self.user) is not bool(self.secret):
-            raise Invalid("must be set, too: a login has a user and a password", "secret" if self.user else "user")
-        strange = [] if mail else [key for key in ("user", "from", "to") if getattr(self, _FIELD.get(key, key))]
-        if strange:
-            raise Invalid("is only for the format email", strange[0])
         _check_secret(self.format, self.secret.get_secret_value())
         return self
 
@@ -236,16 +233,11 @@ class ReceiverSettings(WebhookSettings):
         return self.name
 
 
-_FIELD = {"from": "sender"}
-
-
 def _check_secret(kind: str, secret: str) -> None:
     if not secret:
         return
-    if not (secret.isascii() and secret.isprintable() and " " not in secret) and kind != EMAIL:
+    if not (secret.isascii() and secret.isprintable() and " " not in secret):
         raise Invalid("has characters that a key doesn't have, such as a space", "secret")
-    if kind == SLACK:
-        raise Invalid("isn't for the format slack: the URL is the secret", "secret")
     if kind == PAGERDUTY and not re.fullmatch(r"[0-9A-Za-z]{32}", secret):
         raise Invalid("must be an integration key of Events API v2: 32 letters and digits", "secret")
     if kind == JSON and secret.startswith(SIGNING_PREFIX) and signing_key(secret) is None:
@@ -269,6 +261,38 @@ def _each_once(receivers: tuple[ReceiverSettings, ...]) -> tuple[ReceiverSetting
     if twice := [name for name in names if names.count(name) > 1]:
         raise Invalid(f"has the name {twice[0]} twice")
     return receivers
+
+
+def _notify_url(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise Invalid(f"must be a URL in quotes, but is {kind_of(value)}")
+    if value and not _NOTIFY_URL.fullmatch(value):
+        raise Invalid("must be a URL of Apprise, such as mailtos://user:password@example.org")
+    if value and not installed("apprise"):
+        raise Invalid(f"needs Apprise, which is not installed: pip install '{DISTRIBUTION}[apprise]'")
+    return value
+
+
+_NOTIFY_URL = re.compile(r"[a-z][a-z0-9]*://.+")
+
+NotifyUrl = Annotated[SecretStr, BeforeValidator(_notify_url), Kind("URL")]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyReceiver:
+    """A URL of `alerts.notify`."""
+
+    label: str
+    address: str = field(repr=False)
+    format: str = NOTIFY
+
+    @property
+    def shown(self) -> str:
+        """The service alone: any other part may be a token, the host, too."""
+        return f"{self.address.partition('://')[0]}://…"
+
+
+Receiver = WebhookSettings | NotifyReceiver
 
 
 class IncomingSettings(Section):
@@ -339,17 +363,13 @@ class AlertSettings(Section):
         default=(),
         description="Further receivers, with the settings of `alerts.webhook` and a name.",
         examples=[
-            {"name": "prometheus", "format": "alertmanager", "url": "http://alertmanager:9093"},
-            {
-                "name": "m",
-                "format": "email",
-                "url": "smtps://mail",
-                "user": "bot",
-                "secret": "${MAIL}",
-                "from": "bot@a.org",
-                "to": ["ops@a.org"],
-            },
+            {"name": "prometheus", "format": "alertmanager", "url": "http://alertmanager:9093", "secret": "${TOKEN}"},
         ],
+    )
+    notify: tuple[NotifyUrl, ...] = Field(
+        default=(),
+        description="URLs of [Apprise](../how-to/be-told-beyond-slack.md#apprise), such as `[ntfys://ntfy.sh/TOPIC]`, "
+        "for email and more than a hundred services. Needs the extra `apprise`.",
     )
     incoming: IncomingSettings = Field(default_factory=IncomingSettings)
     deadman_url: WebUrl = Field(
@@ -360,6 +380,14 @@ class AlertSettings(Section):
     )
 
     @property
-    def outside(self) -> tuple[WebhookSettings, ...]:
-        """The receivers that are on."""
-        return tuple(each for each in (self.webhook, *self.receivers) if each.address)
+    def outside(self) -> tuple[Receiver, ...]:
+        """The receivers that are on. One of `notify` is named by its service, such as `notify:json`, and numbered from
+        the second one on."""
+        receivers: list[Receiver] = [each for each in (self.webhook, *self.receivers) if each.address]
+        schemes: Counter[str] = Counter()
+        for url in filter(None, (each.get_secret_value() for each in self.notify)):
+            scheme = url.partition("://")[0]
+            schemes[scheme] += 1
+            number = f"-{schemes[scheme]}" if schemes[scheme] > 1 else ""
+            receivers.append(NotifyReceiver(f"notify:{scheme}{number}", url))
+        return tuple(receivers)

@@ -204,7 +204,6 @@ _SOCKET = {"mysql+pymysql": "unix_socket", "postgresql+psycopg": "host"}
 """The parameter of an address that names a socket on this machine; then it needs no host."""
 _NATS = ("nats", "tls", "ws", "wss")
 _WEB = ("http", "https")
-_MAIL = ("smtp", "smtps")
 
 
 class SecretUrl(SecretStr):
@@ -258,14 +257,6 @@ def web_url(value: object) -> str:
     """An address of the web, or nothing."""
     text = _text(value)
     return text and _check_url(text, _WEB, "https://example.org/path")
-
-
-def receiver_url(value: object) -> str:
-    """An address of the web or of a mail server, or nothing."""
-    text = _text(value)
-    if text.startswith(("smtp:", "smtps:")):
-        return _check_url(text, _MAIL, "smtp://mail.example.org:587 or smtps://mail.example.org")
-    return web_url(text)
 
 
 def probe_url(value: object) -> str:
@@ -329,5 +320,4 @@ def _sqlite(text: str, context: Context) -> str:
 DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url, context=True)]
 FleetUrl = Annotated[SecretUrl, BeforeValidator(_fleet_url)]
 WebUrl = Annotated[SecretUrl, BeforeValidator(web_url)]
-ReceiverUrl = Annotated[SecretUrl, BeforeValidator(receiver_url)]
 ProbeUrl = Annotated[SecretUrl, BeforeValidator(probe_url)]

@@ -28,7 +28,9 @@ HUB, HOST = "hub", "host"
 SQLITE = "sqlite"
 """The beginning of a URL that names a file, not a server."""
 
+_OF_EMAIL = "was removed; email goes through alerts.notify, as mailtos://USER:PASSWORD@HOST?from=FROM&to=TO"
 REMOVED = {
+    **{f"alerts.{place}.{key}": _OF_EMAIL for place in ("webhook", "receivers") for key in ("user", "from", "to")},
     "traces": "was removed; each line of the log has the id of its command",
 }
 """Settings of earlier versions, without the numbers of list items, and what replaced them."""

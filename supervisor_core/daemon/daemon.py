@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from supervisor_core.alerts.outside.notify import check_notify_urls
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import with_trouble
@@ -203,7 +204,7 @@ class Daemon:
         if request.get("config") != str(path):
             return {}
         try:
-            await services.blocking(load_supervisor_config, str(path))
+            await services.blocking(check_notify_urls, await services.blocking(load_supervisor_config, str(path)))
         except SupervisorError as error:
             return {"refused": str(error)}
         workers = await services.view.documents()

@@ -16,11 +16,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from supervisor_core.alerts.oncall import OnCallAnswer, OnCallDirectory, on_call_sources
-from supervisor_core.alerts.outside.formats.model import MailLogin
-from supervisor_core.alerts.outside.transport import SendVerdict, judge_reply
+from supervisor_core.alerts.outside.notify import can_use
 from supervisor_core.common.service import RUNNING
 from supervisor_core.common.service_names import METRICS
-from supervisor_core.config.alert_settings import EMAIL, JSON, WebhookSettings
+from supervisor_core.config.alert_settings import JSON, NOTIFY, Receiver, WebhookSettings
 from supervisor_core.config.fields import SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.names import OnCallSource
@@ -35,7 +34,6 @@ from supervisor_core.web.service import CHOOSE, IN_USE, is_needed
 NETWORK, WEBHOOK, DEADMAN, ON_CALL, INCOMING, FLEET = "network", "webhook", "deadman", "oncall", "incoming", "fleet"
 REMEDY = "Check the URL in {key}, and this host's DNS, proxy (HTTPS_PROXY) and firewall."
 UNSIGNED = "Set the receiver's secret on both sides, so it can verify where an alert comes from."
-MAIL_REMEDY = "Check the URL in {key}, and this host's DNS and firewall."
 MOST_HOSTS = 5
 
 
@@ -68,7 +66,7 @@ def _some(ways: dict[str, str], proxy: str) -> str:
 def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
     """Each host that is connected to, with one of its URLs."""
     urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
-    urls += [each.address for each in config.alerts.outside if each.format != EMAIL]
+    urls += [each.address for each in config.alerts.outside if each.format != NOTIFY]
     urls += [config.alerts.deadman_url.get_secret_value()]
     urls += [source.settings.url.get_secret_value() for source, _ in on_call_sources(config)]
     probes = (probe.http for worker in config.workers.values() for probe in worker.probes)
@@ -88,29 +86,16 @@ def check_receivers(config: SupervisorConfig) -> Sequence[CheckResult]:
         return [*off, *checks]
 
 
-def _receiver(config: SupervisorConfig, receiver: WebhookSettings, key: str) -> CheckResult:
+def _receiver(config: SupervisorConfig, receiver: Receiver, key: str) -> CheckResult:
     name = WEBHOOK if receiver.label == WEBHOOK else f"receiver_{receiver.label}"
-    if receiver.format == EMAIL:
-        return _mail_server(config, name, key, receiver)
+    if not isinstance(receiver, WebhookSettings):
+        usable = can_use(receiver.address)
+        message = f"{receiver.shown} can be used; nothing was sent" if usable else f"Apprise can't use {receiver.shown}"
+        return CheckResult(name, usable, message, "" if usable else "Correct the URL in alerts.notify.")
     check = _reached(config, name, key, SecretUrl(receiver.address))
     if check.ok and receiver.format == JSON and not receiver.secret:
         return CheckResult(name, True, f"{check.message}; requests aren't signed", UNSIGNED)
     return check
-
-
-def _mail_server(config: SupervisorConfig, name: str, key: str, receiver: WebhookSettings) -> CheckResult:
-    """Log in, and send nothing."""
-    from supervisor_core.alerts.outside.smtp import NoMailServer, check_server  # late: most hosts send no email
-
-    shown = mask_url(receiver.address)
-    login = MailLogin(receiver.address, receiver.user, receiver.secret.get_secret_value())
-    try:
-        answer = judge_reply(*check_server(config.network, login))
-    except NoMailServer as error:
-        return CheckResult(name, False, f"{shown}: {error}", MAIL_REMEDY.format(key=key))
-    if answer.verdict is not SendVerdict.TAKEN:
-        return CheckResult(name, False, f"{shown} {answer.words}", "Check the user and the password.")
-    return CheckResult(name, True, f"{shown} is reachable; no email was sent")
 
 
 def check_deadman(config: SupervisorConfig) -> CheckResult:

@@ -85,6 +85,7 @@ NOT_IN_A_DAEMON = (
     "aiohttp",
     "prometheus_client",
     "alembic",
+    "apprise",
     "bot",
     "git",
     "http.client",

@@ -16,7 +16,7 @@ from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.common.times import format_span, to_text
-from supervisor_core.config.alert_settings import WebhookSettings
+from supervisor_core.config.alert_settings import Receiver
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
@@ -92,7 +92,7 @@ AT_ONCE = 1000
 
 
 def outside_messages(
-    connection: Connection, alert: Alert, reason: Reason, receivers: Sequence[WebhookSettings], now: datetime
+    connection: Connection, alert: Alert, reason: Reason, receivers: Sequence[Receiver], now: datetime
 ) -> Iterator[Message]:
     """The documents of a decision, for each receiver: one that people are told about, and once for each
     acknowledgement one about that, where the receiver's format knows it. A recovery only if the alert was sent."""
@@ -110,7 +110,7 @@ def outside_messages(
                 yield Message(WEBHOOK, subject, told)
 
 
-def _subject(receiver: WebhookSettings, alert: Alert, which: str) -> str:
+def _subject(receiver: Receiver, alert: Alert, which: str) -> str:
     return f"{receiver.label}/{alert.alert_id}/{which}"
 
 

@@ -21,8 +21,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.config.alert_settings import WebhookSettings
-from supervisor_core.config.fields import mask_url
+from supervisor_core.config.alert_settings import Receiver
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.workers.context import DaemonContext
@@ -58,7 +57,7 @@ class AlertSender(Service):
         self,
         parts: DaemonContext,
         blocking: Blocking,
-        receiver: WebhookSettings,
+        receiver: Receiver,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__()
@@ -70,7 +69,7 @@ class AlertSender(Service):
         self._clock = clock
         self._asking = Blocking(LEFT_BEHIND)
         self._network = parts.host.config.network
-        self._shown = mask_url(receiver.address)
+        self._shown = receiver.shown
         self._woken = asyncio.Event()
         self._failures = 0
         self._pause_until = 0.0

@@ -1,4 +1,4 @@
-"""One attempt to send a request about an alert: HTTP or SMTP, and what the answer means."""
+"""One attempt to send a request about an alert, and what the answer means."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor_core.alerts.outside.formats.model import AlertCall, Mail
+from supervisor_core.alerts.outside.formats.model import HttpCall
 from supervisor_core.common.service import Blocking
 from supervisor_core.host import web
 from supervisor_core.host.network import Network
 from supervisor_core.host.web import NoHttpResponse
+
+if TYPE_CHECKING:
+    from supervisor_core.alerts.outside.notify import Notification
 
 LONGEST_SECONDS = 20.0
 """For one attempt, whatever the receiver does: one that sends a byte now and then never runs into the doors' own
@@ -22,9 +25,6 @@ limits."""
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 900.0
 LONGEST_ASKED_SECONDS = 3600.0
 """The longest accepted Retry-After."""
-
-TEMPORARY, PERMANENT = 400, 500
-"""The lowest SMTP codes of temporary and permanent errors."""
 
 _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -48,7 +48,7 @@ class SendResult(NamedTuple):
     """The beginning of the answer's body, if requested."""
 
 
-async def attempt(elsewhere: Blocking, network: Network, call: AlertCall, excerpt: int = 0) -> SendResult:
+async def attempt(elsewhere: Blocking, network: Network, call: HttpCall | Notification, excerpt: int = 0) -> SendResult:
     """Send it once, in a thread, within the time limit."""
     try:
         async with asyncio.timeout(LONGEST_SECONDS):
@@ -57,24 +57,17 @@ async def attempt(elsewhere: Blocking, network: Network, call: AlertCall, excerp
         return SendResult(SendVerdict.AGAIN, f"no complete response within {LONGEST_SECONDS:.0f} s")
 
 
-def send(network: Network, call: AlertCall, excerpt: int = 0) -> SendResult:
+def send(network: Network, call: HttpCall | Notification, excerpt: int = 0) -> SendResult:
     """Send it once; it blocks. `excerpt` is the number of bytes of the answer that a person wants to see."""
-    if isinstance(call, Mail):
-        return _mailed(network, call)
+    if not isinstance(call, HttpCall):
+        from supervisor_core.alerts.outside.notify import send_notification
+
+        return send_notification(call)
     try:
         answer = web.send_request(network, "POST", call.url, call.body, call.headers, excerpt)
     except NoHttpResponse as error:
         return SendResult(SendVerdict.AGAIN, str(error))
     return judge_answer(answer.status, answer.retry_after, datetime.now(UTC))._replace(excerpt=answer.excerpt)
-
-
-def _mailed(network: Network, mail: Mail) -> SendResult:
-    from supervisor_core.alerts.outside import smtp  # late: most hosts send no email
-
-    try:
-        return judge_reply(*smtp.send_mail(network, mail))
-    except smtp.NoMailServer as error:
-        return SendResult(SendVerdict.AGAIN, str(error))
 
 
 def judge_answer(status: int, retry_after: str, now: datetime) -> SendResult:
@@ -85,14 +78,6 @@ def judge_answer(status: int, retry_after: str, now: datetime) -> SendResult:
     if status in _TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return SendResult(SendVerdict.AGAIN, words, _asked(retry_after, now))
     return SendResult(SendVerdict.REFUSED, words)
-
-
-def judge_reply(code: int, step: str) -> SendResult:
-    """An answer by SMTP, at this step: 4xx is temporary, 5xx isn't (RFC 5321)."""
-    words = f"responded {code} to {step}"
-    if code < TEMPORARY:
-        return SendResult(SendVerdict.TAKEN, words)
-    return SendResult(SendVerdict.AGAIN if code < PERMANENT else SendVerdict.REFUSED, words)
 
 
 def retry_seconds(tries: int) -> float:

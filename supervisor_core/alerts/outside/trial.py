@@ -14,7 +14,7 @@ from supervisor_core.alerts.outside.transport import SendResult, SendVerdict, at
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import random_id
-from supervisor_core.config.alert_settings import WebhookSettings
+from supervisor_core.config.alert_settings import Receiver
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.workers.conditions.rules import Condition, Severity, Target
 
@@ -28,7 +28,7 @@ EXCERPT = 300
 class ReceiverTrial(NamedTuple):
     """A receiver's answer to the opening of a test alert, or to its closing if the opening was accepted."""
 
-    receiver: WebhookSettings
+    receiver: Receiver
     answer: SendResult
 
     @property
@@ -36,12 +36,12 @@ class ReceiverTrial(NamedTuple):
         return self.answer.verdict is SendVerdict.TAKEN
 
 
-def try_receiver(config: SupervisorConfig, receiver: WebhookSettings) -> ReceiverTrial:
+def try_receiver(config: SupervisorConfig, receiver: Receiver) -> ReceiverTrial:
     """Send a test alert and its end. It blocks."""
     return asyncio.run(_try_receiver(config, receiver))
 
 
-async def _try_receiver(config: SupervisorConfig, receiver: WebhookSettings) -> ReceiverTrial:
+async def _try_receiver(config: SupervisorConfig, receiver: Receiver) -> ReceiverTrial:
     elsewhere, answer = Blocking(1), SendResult(SendVerdict.REFUSED)
     for told in _documents(config.supervisor.id, datetime.now(UTC)):
         call = call_of(told, receiver, datetime.now(UTC))

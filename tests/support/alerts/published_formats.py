@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.support.alerts.webhook_receiver import Received
 
@@ -159,61 +158,6 @@ class PagerDuty(Service):
         check_object(value, required, more, "payload.")
 
 
-class Opsgenie(Service):
-    """The Alert API: https://docs.opsgenie.com/docs/alert-api"""
-
-    ACTION = re.compile(r"/v2/alerts/([^/]+)/(close|acknowledge)")
-
-    def take(self, request: Received, body: Any) -> tuple[int, bytes]:
-        ensure(request.headers.get("Authorization") == f"GenieKey {self.secret}", "the key isn't valid")
-        parts = urlsplit(request.path)
-        action = self.ACTION.fullmatch(parts.path)
-        if action is None:
-            ensure(parts.path == "/v2/alerts", f"{parts.path} isn't there")
-            self._create(body)
-        else:
-            ensure(parse_qs(parts.query) == {"identifierType": ["alias"]}, "identifierType must be alias")
-            check_object(body, {}, {"user": Text(100), "source": Text(100), "note": Text(25_000)})
-            alias = unquote(action[1])
-            if action[2] == "close":
-                self.close(alias)
-            else:
-                self.acknowledged.add(alias)
-        said = {
-            "result": "Request will be processed",
-            "took": 0.302,
-            "requestId": "43a29c5c-3dbf-4fa4-9c26-f4f71023e120",
-        }
-        return 202, json.dumps(said).encode()
-
-    def refused(self, words: str) -> tuple[int, bytes]:
-        return (401 if "key" in words else 422), json.dumps({"message": words, "took": 0.001}).encode()
-
-    def _create(self, body: Any) -> None:
-        more = {
-            "alias": Text(512, 1),
-            "description": Text(15_000),
-            "entity": Text(512),
-            "source": Text(100),
-            "priority": Text(of=("P1", "P2", "P3", "P4", "P5")),
-            "user": Text(100),
-            "note": Text(25_000),
-            "tags": self._tags,
-            "details": texts(8000),
-        }
-        check_object(body, {"message": Text(130, 1)}, more)
-        self.open[body["alias"]] = body
-        self.texts.append(body["message"])
-
-    @staticmethod
-    def _tags(name: str, value: object) -> None:
-        _list(name, value)
-        assert isinstance(value, list)
-        ensure(
-            len(value) <= 20 and all(isinstance(tag, str) and len(tag) <= 50 for tag in value), f"{name} is too long"
-        )
-
-
 class Alertmanager(Service):
     """API v2, `postableAlerts` of api/v2/openapi.yaml, and how it merges alerts: by their labels, until `endsAt`."""
 
@@ -240,22 +184,6 @@ class Alertmanager(Service):
         else:
             self.open[key] = alert
             self.texts.append(alert["annotations"]["summary"])
-
-
-class SlackWebhook(Service):
-    """An incoming webhook: https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks/"""
-
-    def take(self, request: Received, body: Any) -> tuple[int, bytes]:
-        ensure(bool(re.fullmatch(r"/services/T\w+/B\w+/\w+", request.path)), "no_service")
-        more = {"mrkdwn": flags, "unfurl_links": flags, "unfurl_media": flags}
-        check_object(body, {"text": Text(4000, 1)}, more)
-        bare = re.sub(r"&(amp|lt|gt);", "", body["text"])
-        ensure(not set(bare) & set("<>&"), "invalid_payload: a control character isn't escaped")
-        self.texts.append(body["text"])
-        return 200, b"ok"
-
-    def refused(self, words: str) -> tuple[int, bytes]:
-        return 404 if words == "no_service" else 400, words.encode()
 
 
 class StandardWebhook(Service):

@@ -21,7 +21,6 @@ from supervisor_core.alerts.outside.transport import (
     LONGEST_RETRY_SECONDS,
     SendVerdict,
     judge_answer,
-    judge_reply,
     retry_seconds,
 )
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
@@ -146,14 +145,6 @@ def test_a_signature_is_over_the_id_the_moment_and_the_very_bytes() -> None:
 
 def test_without_a_secret_nothing_pretends_to_be_signed() -> None:
     assert "webhook-signature" not in headers_of(b"{}", "d1", "", NOW)
-
-
-@pytest.mark.parametrize(
-    ("code", "verdict"),
-    [(250, SendVerdict.TAKEN), (421, SendVerdict.AGAIN), (450, SendVerdict.AGAIN), (535, SendVerdict.REFUSED)],
-)
-def test_a_reply_of_a_mail_server_is_taken_tried_again_or_refused(code: int, verdict: SendVerdict) -> None:
-    assert judge_reply(code, "the message")[:2] == (verdict, f"responded {code} to the message")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 
 KEY = "0123456789abcdef0123456789abcdef"
-MAIL = "format: email, url: 'smtp://h:587'"
 
 
 def load(folder: Path, receiver: str, **environ: str) -> SupervisorConfig:
@@ -24,21 +23,12 @@ def load(folder: Path, receiver: str, **environ: str) -> SupervisorConfig:
     ("receiver", "words"),
     [
         ("name: a, format: slak", "format must be one of json, pagerduty"),
-        ("name: a, format: slack, url: 'smtp://h'", "url must begin with https:// or http:// for the format slack"),
-        ("name: a, format: email, url: 'https://h/'", "url must begin with smtp:// or smtps:// for the format email"),
-        ("name: a, url: 'smtp://'", "url must be a URL such as smtp://mail.example.org:587"),
+        ("name: a, format: opsgenie", "format opsgenie was removed; add opsgenie://API_KEY to alerts.notify"),
+        ("name: a, format: email", "format email was removed; add mailtos://USER:PASSWORD@HOST?from=FROM&to=TO"),
+        ("name: a, to: [a@b.org]", "to was removed; email goes through alerts.notify"),
         ("name: a, url: 'ftp://h'", "url must be a URL such as https://example.org/path"),
-        (f"name: a, {MAIL}, to: [a@b.org]", "from must not be empty for the format email"),
-        (f"name: a, {MAIL}, from: a@b.org", "to must not be empty for the format email"),
-        (f"name: a, {MAIL}, from: a@b.org, to: [nobody]", "to[0] must be an email address"),
-        (f'name: a, {MAIL}, from: "a@b.org\\nBcc: c@d.org", to: [a@b.org]', "from must be one line of printable text"),
-        (f"name: a, {MAIL}, from: a@b.org, to: [a@b.org], user: u", "secret must be set, too"),
-        (f"name: a, {MAIL}, from: a@b.org, to: [a@b.org], secret: hunter2", "user must be set, too"),
-        ("name: a, url: 'http://h/', to: [a@b.org]", "to is only for the format email"),
-        ("name: a, url: 'http://h/', from: a@b.org", "from is only for the format email"),
         ("name: a, format: pagerduty, secret: hunter2", "secret must be an integration key of Events API v2"),
-        ("name: a, format: opsgenie, secret: 'hunter2 x'", "secret has characters that a key doesn't have"),
-        ("name: a, format: slack, url: 'http://h/', secret: hunter2", "secret isn't for the format slack"),
+        ("name: a, format: alertmanager, secret: 'hunter2 x'", "secret has characters that a key doesn't have"),
         ("name: a, secret: whsec_hunter2", "secret must be whsec_ and 24 to 64 bytes in base64"),
         ("name: a, secret: whsec_aHVudGVyMg==", "secret must be whsec_ and 24 to 64 bytes in base64"),
         ("name: webhook, url: 'http://h/'", "name must be 1 to 32 lowercase letters"),
@@ -64,8 +54,8 @@ def test_a_receiver_without_an_address_is_off_and_a_service_has_its_own(tmp_path
     assert [each.label for each in config.alerts.outside] == ["first"]
     on = load(tmp_path, "name: a, format: pagerduty, secret: '${KEY:}'", KEY=KEY).alerts.outside[1]
     assert (on.label, on.address) == ("a", "https://events.pagerduty.com/v2/enqueue")
-    europe = f"name: a, format: opsgenie, secret: {KEY}, url: 'https://api.eu.opsgenie.com'"
-    assert load(tmp_path, europe).alerts.outside[1].address == "https://api.eu.opsgenie.com"
+    europe = f"name: a, format: pagerduty, secret: {KEY}, url: 'https://events.eu.pagerduty.com/v2/enqueue'"
+    assert load(tmp_path, europe).alerts.outside[1].address == "https://events.eu.pagerduty.com/v2/enqueue"
 
 
 def test_the_secret_of_a_receiver_is_one_of_the_configuration(tmp_path: Path) -> None:

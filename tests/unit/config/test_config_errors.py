@@ -362,6 +362,7 @@ def test_a_flood_of_mistakes_is_cut_and_counted(tmp_path: Path) -> None:
         ("database: {url: 'mysql+pymysql://h/d'}", "pymysql", "mysql"),
         ("database: {url: 'postgresql+psycopg://h/d'}", "psycopg", "postgres"),
         ("fleet: {url: 'nats://h'}", "nats", "fleet"),
+        ("alerts: {notify: ['json://h']}", "apprise", "apprise"),
     ],
 )
 def test_a_driver_that_is_not_there_is_named_with_what_installs_it(

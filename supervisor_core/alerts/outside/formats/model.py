@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from supervisor_core.alerts.rules import Reason
 from supervisor_core.common.times import from_text
-
-if TYPE_CHECKING:
-    from email.message import EmailMessage
 
 AlertDocument = Mapping[str, Any]
 """The document of one message of an alert, as `documents.document` makes it, with its delivery id."""
@@ -26,24 +23,6 @@ class HttpCall(NamedTuple):
     url: str
     body: bytes
     headers: Mapping[str, str]
-
-
-class MailLogin(NamedTuple):
-    """A mail server and its login; without a user, no login."""
-
-    server: str
-    user: str
-    password: str
-
-
-class Mail(NamedTuple):
-    """An email, and the server that takes it."""
-
-    login: MailLogin
-    message: EmailMessage
-
-
-AlertCall = HttpCall | Mail
 
 
 def key_of(document: AlertDocument) -> str:

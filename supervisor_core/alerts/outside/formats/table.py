@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 
 from supervisor_core.alerts.outside.formats.alertmanager import alertmanager_call
-from supervisor_core.alerts.outside.formats.mail import mail_call
-from supervisor_core.alerts.outside.formats.model import AlertCall, AlertDocument
-from supervisor_core.alerts.outside.formats.opsgenie import opsgenie_call
+from supervisor_core.alerts.outside.formats.model import AlertDocument, HttpCall
 from supervisor_core.alerts.outside.formats.own_json import json_call
 from supervisor_core.alerts.outside.formats.pagerduty import pagerduty_call
-from supervisor_core.alerts.outside.formats.slack_webhook import slack_call
-from supervisor_core.config.alert_settings import (
-    ALERTMANAGER,
-    EMAIL,
-    JSON,
-    OPSGENIE,
-    PAGERDUTY,
-    SLACK,
-    WebhookSettings,
-)
+from supervisor_core.alerts.outside.notify import Notification, notification
+from supervisor_core.config.alert_settings import JSON, PAGERDUTY, NotifyReceiver, Receiver
 
-MakeCall = Callable[[AlertDocument, WebhookSettings, datetime], AlertCall]
-"""The request about an alert for a receiver, of an attempt at this time."""
+CALLS = {JSON: json_call, PAGERDUTY: pagerduty_call}
 
 
-@dataclass(frozen=True, slots=True)
-class AlertFormat:
-    """One format."""
-
-    make: MakeCall
-    acknowledges: bool = False
-    """True if acknowledgements are sent to the receiver."""
-
-
-TABLE = {
-    JSON: AlertFormat(json_call, acknowledges=True),
-    PAGERDUTY: AlertFormat(pagerduty_call, acknowledges=True),
-    OPSGENIE: AlertFormat(opsgenie_call, acknowledges=True),
-    ALERTMANAGER: AlertFormat(alertmanager_call),
-    SLACK: AlertFormat(slack_call),
-    EMAIL: AlertFormat(mail_call),
-}
-
-
-def call_of(document: AlertDocument, receiver: WebhookSettings, now: datetime) -> AlertCall:
+def call_of(document: AlertDocument, receiver: Receiver, now: datetime) -> HttpCall | Notification:
     """The request about an alert, in the format of this receiver."""
-    return TABLE[receiver.format].make(document, receiver, now)
+    if isinstance(receiver, NotifyReceiver):
+        return notification(document, receiver, now)
+    return CALLS.get(receiver.format, alertmanager_call)(document, receiver, now)
 
 
-def acknowledges(receiver: WebhookSettings) -> bool:
-    return TABLE[receiver.format].acknowledges
+def acknowledges(receiver: Receiver) -> bool:
+    """True if acknowledgements are sent to the receiver."""
+    return receiver.format in CALLS
