@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor_core.cli.table import fit
@@ -12,8 +12,8 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.config.setup.files import write_file
-from supervisor_core.config.setup.imports.conversion import Conversion, Leftover
-from supervisor_core.config.setup.imports.formats import convert_files
+from supervisor_core.config.setup.imports import convert_files
+from supervisor_core.config.setup.imports.conversion import Conversion, required_variables
 from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.host.files import FileTaken
 
@@ -21,30 +21,22 @@ from supervisor_core.host.files import FileTaken
 def run(options: argparse.Namespace) -> int:
     """Convert the files into one configuration."""
     sources, target = [Path(each) for each in options.file], Path(options.output)
-    formats, conversion = convert_files(sources, options.worker_id)
+    conversion = convert_files(sources, options.worker_id)
     try:
         write_file(target, conversion.text(", ".join(map(str, sources))), replace=options.force)
     except FileTaken:
         raise UsageError(f"{target} exists. Choose another --output, or replace it with --force.") from None
-    for line in (*_left_over(conversion.leftovers), *_notes(conversion, target)):
+    for line in _notes(conversion, target):
         print(fit(printable(line)), file=sys.stderr)
     workers = ", ".join(conversion.document["workers"])
-    names = ", ".join(dict.fromkeys(each.name for each in formats))
     what = str(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
-    print(f"Converted {what} ({names}) to {target}. Workers: {workers}.")
+    print(f"Converted {what} to {target}. Workers: {workers}.")
     print(f"Next: supervisor config check --config {target}")
     return 0
 
 
-def _left_over(leftovers: Sequence[Leftover]) -> Iterator[str]:
-    """The settings without a place, by the reason, which says what to do instead."""
-    for reason in dict.fromkeys(each.reason for each in leftovers):
-        named = ", ".join(f"{each.key} ({each.place})" for each in leftovers if each.reason == reason)
-        yield f"Not converted: {named}: {reason}."
-
-
 def _notes(conversion: Conversion, target: Path) -> Iterator[str]:
-    """What to check or to do by hand."""
+    """What isn't converted, and what to check or to do by hand."""
     notes = list(conversion.notes)
     folders = {str(worker["cwd"]) for worker in conversion.document["workers"].values() if "cwd" in worker}
     notes += [
@@ -52,16 +44,15 @@ def _notes(conversion: Conversion, target: Path) -> Iterator[str]:
         for folder in map(Path, sorted(folders))
         if target.absolute().is_relative_to(folder) and folder != Path(folder.anchor)
     ]
-    if needed := [name for name in conversion.variables if name not in SAFE]:
+    if needed := [name for name in required_variables(conversion.document) if name not in SAFE]:
         notes.append(f"set {', '.join(needed)} in {target.with_name(ENV_FILE)} (NAME=value, mode 0600).")
     yield from (f"Note: {note}" for note in notes)
 
 
 USUAL_PLACES = ("/etc/supervisord.conf", "/etc/supervisor/supervisord.conf")
-USUAL_NAMES = ("supervisord.conf", "ecosystem.config.js", "ecosystem.config.cjs", "ecosystem.config.json")
 
 
 def importable(folder: Path) -> list[Path]:
     """The configurations of other tools in their usual places and in this folder."""
-    places = (*map(Path, USUAL_PLACES), *(folder / name for name in USUAL_NAMES))
-    return [path for path in places if path.is_file()]
+    paths = (*map(Path, USUAL_PLACES), folder / "supervisord.conf")
+    return [path for path in paths if path.is_file()]

@@ -333,7 +333,7 @@ SUBCOMMANDS = {
     "import": Subcommand(
         "importing:run",
         importing,
-        "Convert files of systemd, supervisord, pm2 or Cornerstone Archive, and name what has no place here.",
+        "Convert files of systemd, supervisord or Cornerstone Archive, or the output of `pm2 jlist`.",
         "import /etc/systemd/system/fetcher.service --output config.yaml",
     ),
     "doctor": Subcommand(

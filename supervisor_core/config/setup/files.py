@@ -89,3 +89,18 @@ def document_text(document: Mapping[str, Any], header: str, comments: Mapping[st
         )
         parts.append(f"{comment}{body}")
     return "\n".join(parts)
+
+
+def read_text(path: Path) -> str:
+    """A file, or one that it includes; `ConfigError` if it can't be read or is too large."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be read: {error.strerror}.") from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} isn't UTF-8 text. Save it as UTF-8.") from None

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -68,14 +69,16 @@ def test_the_worker_of_a_unit_runs_with_its_words_folder_and_environment(tmp_pat
         wait_until(lambda: home.worker("fetcher-north")["state"] == "running", START_SECONDS, "it runs")
 
 
-def test_the_worker_of_an_ecosystem_file_does_too(tmp_path: Path) -> None:
+def test_the_worker_of_pm2_does_too(tmp_path: Path) -> None:
     folder = work(tmp_path / "work")
-    ecosystem = tmp_path / "ecosystem.config.js"
-    ecosystem.write_text(
-        "module.exports = {apps: [{name: 'py', cwd: __dirname + '/work', script: 'work.py',"
-        f" interpreter: '{sys.executable}', args: \"'a b' {{x}}\", env: {{MODE: 'slow'}},}}]}};\n"
-    )
-    with imported(tmp_path, str(ecosystem)) as home:
+    facts: dict[str, Any] = {
+        "pm_exec_path": str(folder / "work.py"),
+        "pm_cwd": str(folder),
+        "exec_interpreter": sys.executable,
+    }
+    facts |= {"args": ["a b", "{x}"], "env": {"MODE": "slow"}}
+    (tmp_path / "pm2.json").write_text(json.dumps([{"name": "py", "pm2_env": facts}]))
+    with imported(tmp_path, str(tmp_path / "pm2.json")) as home:
         assert said(folder).startswith("a b|{x}|slow|")
         wait_until(lambda: home.worker("py")["state"] == "running", START_SECONDS, "it runs")
 

@@ -166,9 +166,9 @@ class TestWithoutATerminal:
         assert path.exists()
 
     def test_files_of_other_tools_are_pointed_out(self, tmp_path: Path) -> None:
-        (tmp_path / "ecosystem.config.js").write_text("module.exports = {apps: []}")
+        (tmp_path / "supervisord.conf").write_text("[supervisord]")
         said = init(tmp_path, "--yes", *WORKER).stdout
-        assert f"run `supervisor import {tmp_path / 'ecosystem.config.js'}` first" in said
+        assert f"run `supervisor import {tmp_path / 'supervisord.conf'}` first" in said
 
 
 def test_its_host_starts_and_runs_the_worker(tmp_path: Path) -> None:
