@@ -13,7 +13,7 @@ JOBS   ?= $(shell expr 3 \* $(CORES) + 1)
 # A machine that keeps Python from writing bytecode would compile every test in every process of a run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo check size format test test-fast faults bench bench-check sdk-examples screenshots reference clean
+.PHONY: help setup demo check size format test test-fast faults bench bench-check screenshots reference clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 20
@@ -78,9 +78,6 @@ bench: $(STAMP)  ## measure and write docs/reference/benchmarks.md; ARGS="status
 
 bench-check: $(STAMP)  ## measure again and fail if a ratio is more than 1.5 times the one on that page; ARGS as above
 	$(BIN)/python -m tests.benchmarks --check $(ARGS)
-
-sdk-examples: $(STAMP)  ## the examples of Slack's SDKs, run unchanged; needs the network, ARGS=--help for more
-	$(BIN)/python -m playground.tests.sdk_examples --write $(ARGS)
 
 screenshots: $(STAMP)  ## the pictures in docs/images, taken in Chromium from a demo
 	$(BIN)/python -m tests.screenshots

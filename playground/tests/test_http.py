@@ -103,7 +103,7 @@ def test_a_journal_file_has_a_json_line_for_everything(tmp_path: Path):
 ACTIONS = [
     *("post", "slash", "act", "options", "submit", "close", "home", "shortcut", "react", "edit", "delete", "upload"),
     *("read", "dm", "join", "leave", "invite", "kick", "users", "channels", "usergroups", "faults", "socket", "clock"),
-    *("token", "expect", "file"),
+    *("token", "expect"),
 ]
 NAMES = [
     "channel",

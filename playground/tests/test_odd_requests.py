@@ -7,9 +7,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from slack_sdk.web.async_client import AsyncWebClient
 
-from playground.tests.test_web_api import error_of
 from slack_playground import NotSeen, Playground
 from slack_playground.values import PlaygroundError
 
@@ -121,23 +119,3 @@ def test_another_plugin_may_run_the_test(pytester: pytest.Pytester):
     )
     pytester.makepyfile("async def test_it(slack):\n    assert slack.api_url.startswith('http://127.0.0.1:')\n")
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
-
-
-@pytest.mark.parametrize(
-    "chunk",
-    [
-        {},
-        {"type": ["markdown_text"]},
-        {"type": "markdown_text", "text": 1},
-        {"type": "task_update", "id": "1", "title": "Look", "status": "nonsense"},
-        {"type": "task_update", "id": "1", "title": "Look", "sources": "nowhere"},
-    ],
-)
-async def test_a_chunk_that_is_none_is_refused(slack: Playground, chunk: dict[str, Any]):
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-    ops, ann = slack.channel("ops"), slack.user("ann")
-    posted = await client.chat_postMessage(channel=ops.id, text="A question")
-    given = {"recipient_user_id": ann.id, "recipient_team_id": "T0PLAYGROUND", "chunks": [chunk]}
-    stream = {"channel": ops.id, "thread_ts": posted["ts"], **given}
-    assert await error_of(client.api_call("chat.startStream", json=stream)) == "invalid_chunks"
-    assert len(ops.channel.messages) == 1

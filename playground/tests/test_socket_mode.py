@@ -161,7 +161,7 @@ async def test_a_frozen_line_carries_nothing_until_it_thaws(slack: Playground):
         await socket.close()
 
 
-@pytest.mark.playground(timings=SHORT)
+@pytest.mark.playground(timings=Timings(redelivery=SHORT.redelivery))
 async def test_duplicates_and_redeliveries_happen_on_request(slack: Playground):
     app = apps.async_app(slack)
     heard: list[str] = []

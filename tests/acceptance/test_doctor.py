@@ -443,24 +443,6 @@ def test_guests_and_strangers_keep_their_rights_and_are_told_of(tmp_path: Path, 
     assert "no operators (slack.access.operators)" in message
 
 
-in_an_organization = pytest.mark.playground(manifest=MANIFEST, enterprise="workspace")
-
-
-@in_an_organization
-def test_people_of_an_enterprise_organization_belong_to_their_workspaces(
-    tmp_path: Path, slack: Any, doctor: Doctor
-) -> None:
-    ours = slack.user("ours", team_id="", teams=["T0OTHER", slack.server.world.app.team_id])
-    theirs = slack.user("theirs", team_id="", teams=["T0OTHER"])
-    access = {"operators": [ours.id, theirs.id]}
-    with a_home(tmp_path / "home", workers={}, slack={"access": access}) as home:
-        told = doctor(home, slack)
-    assert told.failed == []
-    notes = told["slack_people"]["message"]
-    assert ours.id not in notes
-    assert f"{theirs.id} (Theirs) is from another workspace" in notes
-
-
 @with_manifest
 def test_somebody_whom_slack_places_in_no_workspace_is_mentioned(tmp_path: Path, slack: Any, doctor: Doctor) -> None:
     nowhere = slack.user("nowhere", team_id="")
@@ -470,20 +452,22 @@ def test_somebody_whom_slack_places_in_no_workspace_is_mentioned(tmp_path: Path,
     assert f"Slack names no workspace for {nowhere.id} (Nowhere)" in told["slack_people"]["message"]
 
 
-@pytest.mark.playground(manifest=MANIFEST, enterprise="organization")
+@with_manifest
 def test_an_app_of_a_whole_organization_is_refused_with_what_to_do(home: Home, slack: Any, doctor: Doctor) -> None:
     peopled(slack)
+    slack.fault("answer", "auth.test", times=0, fields={"is_enterprise_install": True, "enterprise_id": "E0PLAYGROUND"})
     told = doctor(home, slack)
     told.fails_only(
         "slack_bot_token", "installed for a whole Enterprise organization", "Create the app in the workspace"
     )
 
 
-@in_an_organization
+@with_manifest
 def test_in_an_organization_only_an_event_that_came_proves_that_they_arrive(
     home: Home, slack: Any, doctor: Doctor
 ) -> None:
     peopled(slack)
+    slack.fault("answer", "auth.test", times=0, fields={"enterprise_id": "E0PLAYGROUND"})
     before = doctor(home, slack)
     assert before.failed == []
     assert "no mention or direct message was received" in before["slack_enterprise"]["message"]

@@ -14,30 +14,12 @@ from pathlib import Path
 from slack_playground.server import Server
 from slack_playground.values import PlaygroundError
 from slack_playground.world import manifest as manifests
-from slack_playground.world.installation import ORGANIZATION, WORKSPACE
 from slack_playground.world.manifest import App
 from slack_playground.world.world import World
 
 PEOPLE = ("operator", "approver", "viewer")
 LONGEST_LATENCY = 60.0  # seconds
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options; another program can offer them in a subcommand."""
-    parser.add_argument("--port", type=int, default=0, metavar="P", help="port of the page; any free port by default")
-    parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
-    parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
-    parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
-    parser.add_argument("--request-url", default="", metavar="URL", help="post to the app instead of Socket Mode")
-    parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
-    parser.add_argument("--latency", type=milliseconds, default=0.0, metavar="MS", help="delay each Web API call")
-    parser.add_argument(
-        "--enterprise",
-        choices=(WORKSPACE, ORGANIZATION),
-        default="",
-        help="be an Enterprise organization; the app is installed in one workspace or organization-wide",
-    )
 
 
 def milliseconds(word: str) -> float:
@@ -49,36 +31,25 @@ def milliseconds(word: str) -> float:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run `slack-playground`; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="slack-playground", description="Runs a local Slack in the browser, to try and test any bot."
     )
-    configure(parser)
+    parser.add_argument("--port", type=int, default=0, metavar="P", help="port of the page; any free port by default")
+    parser.add_argument("--manifest", metavar="FILE", help="manifest of the app (default: ./manifest.yml if it exists)")
+    parser.add_argument("--journal", metavar="FILE", help="write all traffic and actions to this file as JSON lines")
+    parser.add_argument("--rate-limits", action="store_true", help="apply Slack's rate limits")
+    parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
+    parser.add_argument("--latency", type=milliseconds, default=0.0, metavar="MS", help="delay each Web API call")
     return run(parser.parse_args(args))
 
 
 def run(options: argparse.Namespace, program: str = "slack-playground") -> int:
-    """Serve; returns the exit code. Errors start with the program's name.
-
-    Options that another program doesn't offer have their defaults.
-    """
-    defaults = argparse.ArgumentParser()
-    configure(defaults)
-    options = argparse.Namespace(**vars(defaults.parse_args([])) | vars(options))
-    journal = options.journal
+    """Serve; returns the exit code. Errors start with the program's name."""
+    journal = Path(options.journal) if options.journal else None
     try:
         app = _app(options.manifest)
-        path = Path(journal) if journal else None
-        server = Server(
-            app,
-            port=options.port,
-            journal=path,
-            rate_limits=options.rate_limits,
-            strict=options.strict,
-            request_url=options.request_url,
-            latency=options.latency,
-            enterprise=options.enterprise,
-        )
+        limits = {"rate_limits": options.rate_limits, "strict": options.strict, "latency": options.latency}
+        server = Server(app, port=options.port, journal=journal, **limits)
         return asyncio.run(_serve(server))
     except PlaygroundError as error:
         print(f"{program}: {error.message}", file=sys.stderr)  # noqa: T201
@@ -122,13 +93,8 @@ async def _serve(server: Server) -> int:
     world.settle = partial(_settle, world)
     world.settle()
     world.tell_warning = lambda words: print(f"warning: {words}", file=sys.stderr, flush=True)  # noqa: T201
-    lines = {"SLACK_API_URL": f"{world.base_url}/api/", "SLACK_BOT_TOKEN": world.bot_token}
-    lines |= {"SLACK_APP_TOKEN": world.app_token}
-    if server.delivery.request_url:
-        lines |= {"SLACK_SIGNING_SECRET": world.signing_secret}
-        lines |= {"SLACK_CLIENT_ID": world.client_id, "SLACK_CLIENT_SECRET": world.client_secret}
-    for name, value in lines.items():
-        print(f"{name}={value}")  # noqa: T201
+    print(f"SLACK_API_URL={world.base_url}/api/")  # noqa: T201
+    print(f"SLACK_BOT_TOKEN={world.bot_token}\nSLACK_APP_TOKEN={world.app_token}")  # noqa: T201
     print(f"{world.base_url}/", flush=True)  # noqa: T201
     try:
         await stopped.wait()

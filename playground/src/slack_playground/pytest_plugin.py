@@ -19,19 +19,16 @@ STORY = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the setting."""
     words = "refuse unknown arguments of methods, as `strict=True` does"
     parser.addini("playground_strict", words, type="bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
     config.addinivalue_line("markers", "playground(manifest=None, **options): the arguments of the fixture `slack`")
 
 
 @pytest.fixture
 def slack(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A local Slack for this test."""
     from slack_playground.testing.playground import Playground
 
     mark = request.node.get_closest_marker("playground")

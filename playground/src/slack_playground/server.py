@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from http import HTTPStatus
 from pathlib import Path
 
@@ -14,13 +12,10 @@ from slack_playground.page.routes import LARGEST_BODY, PageHttp, only_here
 from slack_playground.page.world_actions import WorldHttp
 from slack_playground.people.conversations import People
 from slack_playground.people.interactions import Acting
-from slack_playground.request_url.delivery import Delivery
-from slack_playground.request_url.oauth import OAuthHttp
 from slack_playground.socket_mode.events import Events
 from slack_playground.socket_mode.sockets import Sockets
 from slack_playground.values import PlaygroundError, Timings
 from slack_playground.web_api.bot_endpoints import BotHttp
-from slack_playground.web_api.chat import post_what_is_due
 from slack_playground.web_api.dispatcher import Dispatcher
 from slack_playground.world.grants import Grants
 from slack_playground.world.manifest import App
@@ -30,8 +25,6 @@ HOST = "127.0.0.1"
 
 
 class Server:
-    """One playground on one port of this machine."""
-
     def __init__(
         self,
         app: App,
@@ -41,25 +34,19 @@ class Server:
         journal: Path | None = None,
         rate_limits: bool = False,
         strict: bool = False,
-        request_url: str = "",
         latency: float = 0.0,
-        enterprise: str = "",
     ) -> None:
-        self.world = World(
-            app, timings, journal=journal, rate_limits=rate_limits, latency=latency, enterprise=enterprise
-        )
+        self.world = World(app, timings, journal=journal, rate_limits=rate_limits, latency=latency)
         self.grants = Grants(self.world)
         self.sockets = Sockets(self.world, self.grants)
-        self.delivery = Delivery(self.world, self.sockets, request_url)
-        self.events = Events(self.world, self.delivery)
-        self.people = People(self.world, self.grants, self.delivery)
-        self.acting = Acting(self.world, self.grants, self.delivery, self.people)
+        self.events = Events(self.world, self.sockets)
+        self.people = People(self.world, self.grants, self.sockets)
+        self.acting = Acting(self.world, self.grants, self.sockets, self.people)
         self._port = port
         self._dispatcher = Dispatcher(self.world, self.grants, strict=strict)
-        things = WorldHttp(self.world, self.sockets, self.delivery)
-        self._page = PageHttp(self.world, PersonHttp(self.world, self.people, self.acting), things)
+        person_http = PersonHttp(self.world, self.people, self.acting)
+        self._page = PageHttp(self.world, person_http, WorldHttp(self.world, self.sockets))
         self._runner: web.AppRunner | None = None
-        self._schedule: asyncio.Task[None] | None = None
 
     def _application(self) -> web.Application:
         application = web.Application(middlewares=[only_here], client_max_size=LARGEST_BODY)
@@ -67,7 +54,6 @@ class Server:
         application.add_routes(
             [
                 web.route("*", "/api/{method}", self._dispatcher.handle),
-                web.get("/oauth/v2/authorize", OAuthHttp(self.world, self.grants, self.delivery).authorize),
                 web.get("/link/", self.sockets.handle),
                 web.post("/commands/{team}/{key}", bot.response_url),
                 web.post("/actions/{team}/{key}", bot.response_url),
@@ -80,7 +66,6 @@ class Server:
         return application
 
     async def start(self) -> None:
-        """Listen."""
         self._runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, HOST, self._port)
@@ -92,18 +77,11 @@ class Server:
             raise PlaygroundError("port", words, status=HTTPStatus.INTERNAL_SERVER_ERROR) from error
         host, port = self._runner.addresses[0][:2]
         self.world.base_url = f"http://{host}:{port}"
-        self._schedule = asyncio.create_task(post_what_is_due(self.world))
 
     async def stop(self) -> None:
-        """End everything that runs."""
-        if self._schedule:
-            self._schedule.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._schedule
         await self.events.close()
         self._page.close()
         await self.sockets.close()
-        await self.delivery.close()
         if self._runner:
             await self._runner.cleanup()
         self.world.journal.close()

@@ -23,7 +23,6 @@ class SlackError(Exception):
         super().__init__(error)
 
     def to_json(self) -> Json:
-        """The answer that the bot gets."""
         return {"ok": False, "error": self.error, **self.fields}
 
 
@@ -69,7 +68,6 @@ class Timings:
     ticket: float = 30.0
     connection: float = 18060.0
     """After so long Slack refreshes a connection."""
-    connection_debug: float = 360.0
     warning: float = 10.0
     """So long before its end, a connection is warned."""
     ping: float = 5.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from playground.tests.support import blockkit_mistakes, blockkit_samples
-from playground.tests.support.blockkit_samples import Json, actions, button, message, modal, mrkdwn, options, raw
+from playground.tests.support.blockkit_samples import Json, actions, button, message, modal, mrkdwn, options
 from slack_playground.blockkit.messages import check_message, check_options
 from slack_playground.blockkit.problems import Problem
 from slack_playground.blockkit.views import check_view
@@ -66,17 +66,6 @@ def test_a_problem_carries_the_word_that_slack_has_for_it(payload: Json, code: s
 def test_an_update_may_have_less_text_than_a_post() -> None:
     assert check_message({"text": "x" * 4000}, update=True) == []
     assert [problem.code for problem in check_message({"text": "x" * 4001}, update=True)] == ["msg_too_long"]
-
-
-def test_all_markdown_blocks_of_a_message_share_one_limit() -> None:
-    half = {"type": "markdown", "text": "x" * 6001}
-    assert check_message(message(half)) == []
-    assert [problem.path for problem in check_message(message(half, half))] == ["blocks[1].text"]
-
-
-def test_the_text_of_tables_does_not_count_towards_the_total_of_the_message() -> None:
-    table = {"type": "data_table", "rows": [[raw("x" * 9000)], [raw("x" * 9000)]]}
-    assert check_message(message(table)) == []
 
 
 def test_the_same_action_id_may_stand_in_two_blocks() -> None:

@@ -13,10 +13,10 @@ from slack_playground.blockkit.messages import check_message, check_options
 from slack_playground.blockkit.views import check_view
 
 WORDS = sorted(
-    {"type", "text", "blocks", "elements", "element", "accessory", "options", "option_groups", "rows", "fields"}
-    | {"attachments", "metadata", "modal", "home", "section", "actions", "rich_text", "table", "data_table", "title"}
+    {"type", "text", "blocks", "elements", "element", "accessory", "options", "option_groups", "fields"}
+    | {"attachments", "metadata", "modal", "home", "section", "actions", "rich_text", "title"}
     | {"plain_text", "mrkdwn", "initial_option", "initial_options", "initial_date", "min_value", "max_value", "color"}
-    | {"block_id", "action_id", "column_settings", "chart", "data_visualization", "number_input", "input", "markdown"}
+    | {"block_id", "action_id", "number_input", "input", "markdown"}
 )
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.sampled_from(WORDS))
 JSON = st.recursive(

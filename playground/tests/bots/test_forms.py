@@ -76,12 +76,6 @@ async def test_a_view_that_changed_since_it_was_seen_is_not_changed(slack: Playg
     await modal.shows("Another")
 
 
-async def test_a_global_shortcut_looks_at_a_conversation_and_its_payload_does_not_say_which(slack: Playground) -> None:
-    await slack.user("operator").shortcut("some", in_="ops", expect="dispatch_failed")
-    trigger = list(slack.server.grants._triggers.values())[-1]  # noqa: SLF001
-    assert trigger.channel == slack.channel("ops").id
-
-
 async def test_a_click_brings_what_was_typed_into_a_field_of_the_message(slack: Playground) -> None:
     app = apps.async_app(slack)
     typed = {"type": "plain_text_input", "action_id": "reason"}

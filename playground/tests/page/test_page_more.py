@@ -17,7 +17,7 @@ from playground.tests.support.browser import olgas_page, row, say
 from slack_playground import Playground, Timings
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, FilePayload, Locator, Page, Route
+    from playwright.sync_api import Browser, Locator, Page, Route
 
 pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
 
@@ -281,46 +281,6 @@ def test_nobody_may_edit_what_another_said(page: Page, slack: Any) -> None:
     said.get_by_role("button", name="More actions").click()
     page.get_by_role("option", name="View as JSON").wait_for()
     assert page.get_by_role("option", name="Edit").count() == 0
-
-
-def papers(page: Page, *names: str) -> None:
-    """Choose these files in the open form, as the system's own dialog would hand them over."""
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Papers Choose files").click()
-    files: list[FilePayload] = [
-        {"name": name, "mimeType": "text/plain", "buffer": f"the words of {name}".encode()} for name in names
-    ]
-    chooser.value.set_files(files)
-
-
-def test_files_that_were_chosen_in_a_form_reach_the_bot_with_their_bytes(page: Page) -> None:
-    say(page, "/hand-in")
-    dialog = page.get_by_role("dialog", name="A form")
-    dialog.get_by_role("button", name="Send").click()
-    dialog.get_by_text("Please complete this required field.").wait_for()
-    papers(page, "notes.txt", "wrong.txt")
-    chosen = dialog.get_by_role("list", name="Chosen files")
-    chosen.get_by_text("wrong.txt").wait_for()
-    chosen.get_by_role("button", name="Remove wrong.txt").click()
-    papers(page, "figures.csv")
-    chosen.get_by_text("figures.csv").wait_for()
-    assert chosen.get_by_role("listitem").locator("bdi").all_text_contents() == ["notes.txt", "figures.csv"]
-    dialog.get_by_role("button", name="Send").click()
-    row(page, "got notes.txt with the words of notes.txt").wait_for()
-    row(page, "got figures.csv with the words of figures.csv").wait_for()
-    assert page.get_by_text("got wrong.txt").count() == 0
-
-
-def test_a_file_of_a_wrong_kind_and_one_too_many_are_refused_in_words(page: Page) -> None:
-    say(page, "/hand-in")
-    dialog = page.get_by_role("dialog", name="A form")
-    papers(page, "picture.png")
-    page.get_by_role("alert").get_by_text("picture.png isn't one of them").wait_for()
-    dialog.get_by_role("listitem").wait_for(state="detached")
-    papers(page, "a.txt", "b.txt", "c.txt")
-    page.get_by_role("alert").get_by_text("You can choose at most 2 files").wait_for()
-    dialog.get_by_text("b.txt").wait_for()
-    assert dialog.get_by_role("list", name="Chosen files").get_by_role("listitem").count() == 2
 
 
 @pytest.mark.parametrize("name", ["Disable the link", "Close, with a close frame"])

@@ -142,10 +142,9 @@ def test_a_thread_keeps_the_place_in_the_channel(slack: Any, page: Page) -> None
 
 
 def test_a_long_channel_is_drawn_a_few_messages_at_a_time(browser: Browser, slack: Any) -> None:
-    world = slack.server.world
-    general, olga = world.workspace.find_channel("general"), slack.user("olga").id
+    olga = slack.user("olga")
     for number in range(HUNDREDS):
-        world.post(general, {"user": olga, "text": f"number {number}."}, silent=True)
+        olga.says(f"number {number}.", in_="general")
     with olgas_page(browser, slack, before=COUNT) as page:
         messages = page.locator("#timeline .message")
         row(page, f"number {HUNDREDS - 1}.").wait_for()

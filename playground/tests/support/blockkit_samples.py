@@ -55,26 +55,6 @@ def actions(*elements: Json) -> Json:
     return {"type": "actions", "block_id": "a", "elements": list(elements)}
 
 
-def series(name: str = "Web", points: int = 2) -> Json:
-    return {"name": name, "data": [{"label": f"p{n}", "value": n * 10} for n in range(points)]}
-
-
-def chart(kind: str = "line") -> Json:
-    axes = {"categories": ["p0", "p1"], "x_label": "Day", "y_label": "Restarts"}
-    body: Json = {"type": kind, "series": [series(), series("Mail")], "axis_config": axes}
-    if kind == "pie":
-        body = {"type": "pie", "segments": [{"label": "Web", "value": 3}, {"label": "Mail", "value": 1.5}]}
-    return {"type": "data_visualization", "title": "Restarts", "chart": body}
-
-
-def raw(text: str = "cell") -> Json:
-    return {"type": "raw_text", "text": text}
-
-
-def card(**more: Any) -> Json:
-    return {"type": "card", "title": mrkdwn("A *card*"), "body": mrkdwn("Its body"), **more}
-
-
 CONFIRM: Json = {
     "title": plain("Sure?"),
     "text": mrkdwn("It *restarts*."),
@@ -82,52 +62,6 @@ CONFIRM: Json = {
     "deny": plain("No"),
 }
 IMAGE: Json = {"type": "image", "image_url": "https://pictures.example/a.png", "alt_text": "A picture"}
-VIDEO: Json = {
-    "type": "video",
-    "alt_text": "How it works",
-    "title": plain("How it works"),
-    "thumbnail_url": "https://films.example/t.png",
-    "video_url": "https://films.example/v.mp4",
-}
-WORKFLOW: Json = {
-    "trigger": {
-        "url": "https://flows.example/x",
-        "customizable_input_parameters": [{"name": "host", "value": "web"}],
-    }
-}
-TABLE: Json = {
-    "type": "table",
-    "rows": [
-        [raw("Worker"), raw("State")],
-        [raw("web"), rich(line({"type": "link", "url": "https://runs.example/1", "text": "healthy"}))],
-    ],
-    "column_settings": [{"is_wrapped": True}, {"align": "right"}],
-}
-DATA_TABLE: Json = {
-    "type": "data_table",
-    "caption": "Restarts",
-    "page_size": 5,
-    "row_header_column_index": 0,
-    "rows": [[raw("Worker"), raw("Count")], [raw("web"), {"type": "raw_number", "value": 4, "text": "4"}]],
-}
-TASK: Json = {
-    "type": "task_card",
-    "task_id": "t1",
-    "title": "Fetching",
-    "status": "pending",
-    "output": rich(line(piece("Two found"))),
-    "sources": [{"type": "url", "url": "https://a.example/", "text": "a.example"}],
-}
-CONTAINER: Json = {
-    "type": "container",
-    "title": plain("A container"),
-    "subtitle": mrkdwn("with a subtitle"),
-    "child_blocks": [{"type": "section", "block_id": "child", "text": mrkdwn("A child")}],
-    "width": "standard",
-    "is_collapsible": False,
-    "default_collapsed": False,
-    "has_header_divider": True,
-}
 MENTION_STYLE = {"bold": True, "strike": True, "highlight": True, "client_highlight": True, "unlink": False}
 
 BLOCKS: dict[str, Json] = {
@@ -148,7 +82,6 @@ BLOCKS: dict[str, Json] = {
     "context": {"type": "context", "elements": [mrkdwn("small"), IMAGE, plain()]},
     "image": {**IMAGE, "title": plain("Its title")},
     "image titled with a space": {**IMAGE, "title": plain(" ")},
-    "image by file id": {"type": "image", "slack_file": {"id": "F0123"}, "alt_text": "A picture"},
     "markdown": {"type": "markdown", "text": "**bold**, _slanted_\n\n- a\n- b\n\n```\ncode\n```"},
     "rich text": rich(
         line(piece("bold", style={"bold": True}), piece(" and struck", style={"strike": True})),
@@ -169,49 +102,6 @@ BLOCKS: dict[str, Json] = {
             {"type": "date", "timestamp": 1_700_000_000, "format": "{date}", "fallback": "then"},
         )
     ),
-    "video": VIDEO,
-    "video with everything": {
-        **VIDEO,
-        "author_name": "Someone",
-        "description": plain("Short"),
-        "provider_name": "Films",
-        "provider_icon_url": "https://films.example/i.png",
-        "title_url": "https://films.example/",
-    },
-    "file": {"type": "file", "external_id": "e1", "source": "remote"},
-    "table": TABLE,
-    "data table": DATA_TABLE,
-    **{f"{kind} chart": chart(kind) for kind in ("pie", "bar", "line", "area")},
-    "card": card(
-        subtitle=mrkdwn("sub"),
-        subtext=mrkdwn("small"),
-        hero_image=IMAGE,
-        actions=[button()],
-        slack_icon={"type": "icon", "name": "bot"},
-    ),
-    "carousel": {"type": "carousel", "elements": [card(block_id="c1"), card(block_id="c2")]},
-    "container": CONTAINER,
-    "task card": TASK,
-    "plan": {
-        "type": "plan",
-        "title": "Done thinking",
-        "tasks": [TASK, {"task_id": "t2", "title": "Checked", "status": "complete"}],
-    },
-    "feedback": {
-        "type": "context_actions",
-        "elements": [
-            {
-                "type": "feedback_buttons",
-                "action_id": "f",
-                "positive_button": {"text": plain("Good"), "value": "+", "accessibility_label": "This was good"},
-                "negative_button": {"text": plain("Bad"), "value": "-"},
-            }
-        ],
-    },
-    "icon button": {
-        "type": "context_actions",
-        "elements": [{"type": "icon_button", "icon": "trash", "text": plain("Delete"), "action_id": "d", "value": "1"}],
-    },
 }
 
 CHECKED = [{"text": mrkdwn("*a*"), "value": "a", "description": plain("first")}, {"text": mrkdwn("b"), "value": "b"}]
@@ -249,7 +139,6 @@ PRESSED: dict[str, Json] = {
     "button at its limit": {**button(), "text": plain("x" * 75)},
     "button with a confirm dialog": button(confirm=CONFIRM),
     "overflow": {"type": "overflow", "action_id": "o", "options": [option(), option("Two", url="https://a.example/")]},
-    "workflow button": {"type": "workflow_button", "text": plain("Run"), "workflow": WORKFLOW},
 }
 TYPED: dict[str, Json] = {
     "text": {"type": "plain_text_input", "placeholder": plain("Type"), "action_id": "x"},
@@ -270,9 +159,6 @@ TYPED: dict[str, Json] = {
         "min_value": "1",
         "max_value": "9",
     },
-    "file": {"type": "file_input", "filetypes": ["jpg", "png"], "max_files": 5, "action_id": "x"},
-    "rich text": {"type": "rich_text_input", "initial_value": piece("rich"), "focus_on_load": False, "action_id": "x"},
-    "rich text of a block": {"type": "rich_text_input", "initial_value": rich(line(piece())), "action_id": "x"},
 }
 
 _SECTION = BLOCKS["section"]
@@ -304,7 +190,6 @@ MESSAGES: dict[str, Json] = {
 VIEWS: dict[str, Json] = {
     "modal": modal(_SECTION, {"type": "divider", "block_id": "2"}, close=plain("Close")),
     "home": {"type": "home", "blocks": [_SECTION]},
-    "alert": modal({"type": "alert", "text": mrkdwn("Careful"), "level": "info"}),
     "input with a hint": modal(field(TYPED["text"], hint=plain("Any"), optional=True)),
     **{f"input: {name}": modal(field(element)) for name, element in {**MENUS, **TYPED}.items()},
 }

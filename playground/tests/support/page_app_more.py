@@ -1,17 +1,16 @@
-"""The app of the page's tests with more to it: it can be busy, retries, offers choices, has shortcuts, takes files."""
+"""The app of the page's tests with more to it: it can be busy, retries, offers choices, has shortcuts."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from typing import Any
-from urllib.request import Request, urlopen
 
 from slack_bolt import App, BoltResponse
 from slack_sdk.http_retry.builtin_handlers import RateLimitErrorRetryHandler
 
 from playground.tests.support import page_app
-from playground.tests.support.blockkit_samples import Json, actions, field, modal, mrkdwn, option, plain
+from playground.tests.support.blockkit_samples import Json, actions, mrkdwn, option, plain
 
 CITIES = ("Paris", "Parma", "Oslo")
 SHORTCUTS = (
@@ -19,10 +18,7 @@ SHORTCUTS = (
     {"name": "Ignored", "type": "global", "callback_id": "ignored", "description": "Nobody answers"},
     {"name": "Quote it", "type": "message", "callback_id": "quote", "description": "Says it again"},
 )
-COMMANDS = (
-    {"command": "/city", "description": "Choose a city"},
-    {"command": "/hand-in", "description": "Hand in files"},
-)
+COMMANDS = ({"command": "/city", "description": "Choose a city"},)
 
 
 def manifest() -> Json:
@@ -30,7 +26,7 @@ def manifest() -> Json:
     made = copy.deepcopy(page_app.MANIFEST)
     made["features"]["slash_commands"] += COMMANDS
     made["features"]["shortcuts"] = list(SHORTCUTS)
-    made["oauth_config"]["scopes"]["bot"] += ["reactions:read", "files:read"]
+    made["oauth_config"]["scopes"]["bot"] += ["reactions:read"]
     made["settings"]["event_subscriptions"]["bot_events"] += ["reaction_added", "message.channels"]
     return made
 
@@ -50,7 +46,6 @@ def make(slack: Any, busy: Busy) -> App:
     _sometimes_busy(app, busy)
     _choices(app)
     _shortcuts(app)
-    _files(app)
     _hearing(app)
     return app
 
@@ -102,26 +97,6 @@ def _shortcuts(app: App) -> None:
         client.chat_postMessage(
             channel=shortcut["channel"]["id"], text=f"<@{shortcut['user']['id']}> quotes: {shortcut['message']['text']}"
         )
-
-
-def _files(app: App) -> None:
-    files = {"type": "file_input", "action_id": "papers", "filetypes": ["txt", "csv"], "max_files": 2}
-
-    @app.command("/hand-in")
-    def hand_in(ack: Any, body: Json, client: Any) -> None:
-        ack()
-        view = modal(field(files, block_id="papers", label=plain("Papers")), callback_id="handed_in")
-        client.views_open(trigger_id=body["trigger_id"], view=view)
-
-    @app.view("handed_in")
-    def handed_in(ack: Any, view: Json, client: Any) -> None:
-        ack()
-        for file in view["state"]["values"]["papers"]["papers"]["files"]:
-            known = client.files_info(file=file["id"])["file"]
-            asked = Request(known["url_private_download"], headers={"Authorization": f"Bearer {client.token}"})
-            with urlopen(asked, timeout=5) as answer:
-                words = answer.read().decode()
-            client.chat_postMessage(channel="general", text=f"got {file['name']} with {words}")
 
 
 def _hearing(app: App) -> None:

@@ -259,25 +259,30 @@ async def test_an_operator_of_one_team_is_told_for_which_workers_they_are_none(
     assert row["details"]["error"].endswith("missing for South")
 
 
-@pytest.mark.playground(enterprise="workspace")
 async def test_in_an_organization_the_members_of_the_workspace_have_their_rights(
     home: SlackHome, slack: Playground
 ) -> None:
-    ours = slack.server.world.app.team_id
-    member = in_ops(slack, "member", team_id="T0ELSE", teams=["T0ELSE", ours])
-    colleague = in_ops(slack, "colleague", team_id="T0ELSE", teams=["T0ELSE"])
-    slack.group("oncall", member, colleague)
+    member, ours = in_ops(slack, "member", team_id="T0ELSE"), slack.server.world.app.team_id
+    slack.group("oncall", member)
+
+    def place_in(*teams: str) -> None:
+        slack.server.world.faults.clear()
+        user = member.user.to_slack(email=False) | {"enterprise_user": {"id": member.id, "teams": teams}}
+        slack.fault("answer", "users.info", times=0, fields={"user": user})
+
+    place_in("T0ELSE")
     await started(home, slack)
-    await refused_by_every_door(home, slack, colleague, "You are from another workspace", "operators")
+    await refused_by_every_door(home, slack, member, "You are from another workspace", "operators")
+    place_in("T0ELSE", ours)
     card = await member.says("@bot pause South")
     await card.shows("South paused")
 
 
-@pytest.mark.playground(enterprise="organization")
 async def test_an_app_of_a_whole_organization_is_refused_and_the_workers_run_on(
     home: SlackHome, slack: Playground
 ) -> None:
     home.slack = slack.environment
+    slack.fault("answer", "auth.test", times=0, fields={"is_enterprise_install": True})
     await asyncio.to_thread(home.start_daemon, wait=False)
 
     def reason() -> str:

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import date
 
-from slack_playground.blockkit.kinds import IDENTIFIER, Kind, ListOf, Number, String, choice, url
+from slack_playground.blockkit.kinds import (
+    FLAG,
+    IDENTIFIER,
+    Choice,
+    Kind,
+    ListOf,
+    Needed,
+    Number,
+    Rule,
+    Shape,
+    String,
+    join,
+    not_together,
+    one_of,
+    url,
+)
 from slack_playground.blockkit.objects import (
     CONFIRM,
     DISPATCH,
-    FEEDBACK,
     FILTER,
     IMAGE_FIELDS,
     LINK_OPTION,
     OPTION,
     OPTION_GROUP,
     RICH_OPTION,
-    WORKFLOW,
-    one_image,
     plain,
 )
-from slack_playground.blockkit.problems import HOME, MODAL, Report
-from slack_playground.blockkit.richtext import RICH_TEXT, TEXT
-from slack_playground.blockkit.shapes import FLAG, Needed, Rule, Shape, in_order, join, not_together, one_of, shape
+from slack_playground.blockkit.problems import Report
 
+_DATE = String(pattern=r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", form="a date such as 2026-02-05")
 _CLOCK = String(pattern=r"([01]\d|2[0-3]):[0-5]\d", form="a time such as 09:30")
 _DECIMAL = String(pattern=r"-?\d{1,30}(\.\d{1,30})?", form="a number as text, such as '3'")
-_STYLE = choice("primary", "danger")
+_STYLE = Choice("primary", "danger")
 _PLACEHOLDER = plain(150)
-_IDS = ListOf(IDENTIFIER)
 
 
 def _element(
@@ -39,7 +47,6 @@ def _element(
     *rules: Rule,
     confirm: bool = True,
     focus: bool = False,
-    places: frozenset[str] | None = None,
 ) -> Shape:
     """An interactive element: what is its own, and what nearly all of them have."""
     known: dict[str, Kind | Needed] = {"action_id": IDENTIFIER, **fields}
@@ -47,20 +54,7 @@ def _element(
         known["confirm"] = CONFIRM
     if focus:
         known["focus_on_load"] = FLAG
-    if places is None:
-        return shape(name, known, tag=tag, rules=rules)
-    return shape(name, known, tag=tag, rules=rules, places=places)
-
-
-def _real_date(value: Mapping[str, object], path: str, report: Report) -> None:
-    day = value.get("initial_date")
-    if isinstance(day, str):
-        try:
-            ok = re.fullmatch(r"\d{4}-\d{2}-\d{2}", day) is not None and date.fromisoformat(day) is not None
-        except ValueError:
-            ok = False
-        if not ok:
-            report.add(join(path, "initial_date"), f"expected a date such as 2026-02-05, not {day[:40]!r}")
+    return Shape(name, known, tag=tag, rules=rules)
 
 
 def _offered(value: Mapping[str, object]) -> list[object]:
@@ -92,23 +86,6 @@ def _choices_given(value: Mapping[str, object], path: str, report: Report) -> No
     if "options" not in value and "option_groups" not in value:
         report.add(join(path, "options"), "a static menu needs options or option_groups")
     not_together("options", "option_groups")(value, path, report)
-
-
-def _whole_where_asked(value: Mapping[str, object], path: str, report: Report) -> None:
-    if value.get("is_decimal_allowed") is False:
-        for key in ("initial_value", "min_value", "max_value"):
-            given = value.get(key)
-            if isinstance(given, str) and "." in given:
-                report.add(join(path, key), "expected a whole number, because is_decimal_allowed is false")
-
-
-def _not_too_many_chosen(value: Mapping[str, object], path: str, report: Report) -> None:
-    most = value.get("max_selected_items")
-    if isinstance(most, bool) or not isinstance(most, int):
-        return
-    for key, chosen in value.items():
-        if str(key).startswith("initial_") and isinstance(chosen, (list, tuple)) and len(chosen) > most:
-            report.add(join(path, key), f"at most {most} items (max_selected_items), not {len(chosen)}")
 
 
 BUTTON = _element(
@@ -144,8 +121,7 @@ OVERFLOW = _element("an overflow menu", "overflow", {"options": Needed(ListOf(LI
 DATEPICKER = _element(
     "a date picker",
     "datepicker",
-    {"initial_date": String(), "placeholder": _PLACEHOLDER},
-    _real_date,
+    {"initial_date": _DATE, "placeholder": _PLACEHOLDER},
     focus=True,
 )
 TIMEPICKER = _element(
@@ -171,14 +147,7 @@ def _select(kind: str, one: str, initial: Kind, *rules: Rule, extra: Mapping[str
     several = {**common, f"{one}s": ListOf(initial, least=1), "max_selected_items": Number(least=1)}
     return [
         _element(f"a {kind} menu", f"{kind}_select", single, *rules, focus=True),
-        _element(
-            f"a {kind} multi-select menu",
-            f"multi_{kind}_select",
-            several,
-            *rules,
-            _not_too_many_chosen,
-            focus=True,
-        ),
+        _element(f"a {kind} multi-select menu", f"multi_{kind}_select", several, *rules, focus=True),
     ]
 
 
@@ -202,48 +171,13 @@ _CONVERSATIONS = _select(
 SELECTS = (_STATIC[0], _EXTERNAL[0], _USERS[0], _CHANNELS[0], _CONVERSATIONS[0])
 MULTI_SELECTS = (_STATIC[1], _EXTERNAL[1], _USERS[1], _CHANNELS[1], _CONVERSATIONS[1])
 
-IMAGE = shape("an image", IMAGE_FIELDS, tag="image", rules=(one_image,))
-
-WORKFLOW_BUTTON = shape(
-    "a workflow button",
-    {
-        "action_id": IDENTIFIER,
-        "text": Needed(plain(75)),
-        "workflow": Needed(WORKFLOW),
-        "style": _STYLE,
-        "accessibility_label": String(most=75),
-    },
-    tag="workflow_button",
-)
-FEEDBACK_BUTTONS = _element(
-    "a pair of feedback buttons",
-    "feedback_buttons",
-    {"positive_button": Needed(FEEDBACK), "negative_button": Needed(FEEDBACK)},
-    confirm=False,
-)
-ICON_BUTTON = _element(
-    "an icon button",
-    "icon_button",
-    {
-        "icon": Needed(IDENTIFIER),
-        "text": Needed(plain(75)),
-        "value": String(most=2000),
-        "accessibility_label": String(most=75),
-        "visible_to_user_ids": ListOf(IDENTIFIER, most=10),
-    },
-)
+IMAGE = Shape("an image", IMAGE_FIELDS, tag="image")
 
 
-def _typed(
-    name: str,
-    tag: str,
-    fields: Mapping[str, Kind | Needed],
-    *rules: Rule,
-    places: frozenset[str] | None = None,
-) -> Shape:
+def _typed(name: str, tag: str, fields: Mapping[str, Kind | Needed]) -> Shape:
     """A field that people type into."""
     known = {"placeholder": _PLACEHOLDER, "dispatch_action_config": DISPATCH, **fields}
-    return _element(name, tag, known, *rules, confirm=False, focus=True, places=places)
+    return _element(name, tag, known, confirm=False, focus=True)
 
 
 PLAIN_TEXT_INPUT = _typed(
@@ -255,7 +189,6 @@ PLAIN_TEXT_INPUT = _typed(
         "min_length": Number(least=0, most=3000),
         "max_length": Number(least=1, most=3000),
     },
-    in_order("min_length", "max_length"),
 )
 EMAIL_INPUT = _typed("an email input", "email_text_input", {"initial_value": String(most=3000)})
 URL_INPUT = _typed("a URL input", "url_text_input", {"initial_value": String(most=3000)})
@@ -268,42 +201,11 @@ NUMBER_INPUT = _typed(
         "min_value": _DECIMAL,
         "max_value": _DECIMAL,
     },
-    in_order("min_value", "max_value"),
-    in_order("min_value", "initial_value"),
-    in_order("initial_value", "max_value"),
-    _whole_where_asked,
 )
-RICH_TEXT_INPUT = _typed(
-    "a rich text input",
-    "rich_text_input",
-    {
-        "initial_value": one_of("the initial value of a rich text input", RICH_TEXT, TEXT),
-        "min_lines": Number(least=1, most=100),
-        "max_lines": Number(least=1, most=100),
-    },
-    in_order("min_lines", "max_lines"),
-    places=frozenset({MODAL, HOME}),
-)
-FILE_INPUT = _element(
-    "a file field",
-    "file_input",
-    {"filetypes": ListOf(String(least=1, most=50)), "max_files": Number(least=1, most=10)},
-    confirm=False,
-    places=frozenset({MODAL}),
-)
-
-
-def no_dispatch_of_files(value: Mapping[str, object], path: str, report: Report) -> None:
-    """A rule of the input block: a file field sends no actions."""
-    element = value.get("element")
-    if value.get("dispatch_action") is True and isinstance(element, Mapping) and element.get("type") == "file_input":
-        report.add(join(path, "dispatch_action"), "a file input can't dispatch actions")
-
-
 _ANYWHERE = (*SELECTS, *MULTI_SELECTS, CHECKBOXES, RADIO_BUTTONS, DATEPICKER, TIMEPICKER)
 
-IN_SECTION = one_of("the accessory of a section", *_ANYWHERE, BUTTON, OVERFLOW, IMAGE, WORKFLOW_BUTTON)
-IN_ACTIONS = one_of("an element of an actions block", *_ANYWHERE, DATETIMEPICKER, BUTTON, OVERFLOW, WORKFLOW_BUTTON)
+IN_SECTION = one_of("the accessory of a section", *_ANYWHERE, BUTTON, OVERFLOW, IMAGE)
+IN_ACTIONS = one_of("an element of an actions block", *_ANYWHERE, DATETIMEPICKER, BUTTON, OVERFLOW)
 IN_INPUT = one_of(
     "the element of an input block",
     *_ANYWHERE,
@@ -312,9 +214,4 @@ IN_INPUT = one_of(
     EMAIL_INPUT,
     URL_INPUT,
     NUMBER_INPUT,
-    RICH_TEXT_INPUT,
-    FILE_INPUT,
 )
-IN_CARD = one_of("an action of a card", BUTTON)
-IN_CONTEXT_ACTIONS = one_of("an element of a context_actions block", FEEDBACK_BUTTONS, ICON_BUTTON)
-URL_SOURCE = shape("a source", {"url": Needed(url()), "text": Needed(String(least=1))}, tag="url")

@@ -42,20 +42,11 @@ class Report:
     unique_blocks: bool = True
     problems: list[Problem] = field(default_factory=list)
     text: int = 0  # characters in all text objects so far
-    markdown: int = 0  # characters in all markdown blocks so far
-    focused: list[str] = field(default_factory=list)  # the places that ask for the focus
-    counting: bool = True
     _blocks: dict[str, str] = field(default_factory=dict)
     _actions: dict[str, str] = field(default_factory=dict)
 
     def add(self, path: str, what: str, code: str | None = None) -> None:
-        """Note a problem."""
         self.problems.append(Problem(path, what, code or self.code))
-
-    def count(self, text: str) -> None:
-        """Add a text to the total, unless we are inside something that has a total of its own."""
-        if self.counting:
-            self.text += len(text)
 
     def claim_block(self, block_id: str, path: str) -> None:
         """Note a block_id, which only one block of a message or view may have."""
@@ -77,15 +68,6 @@ class Report:
             yield
         finally:
             self._actions = outer
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """Within, texts do not count towards the total of the message."""
-        outer, self.counting = self.counting, False
-        try:
-            yield
-        finally:
-            self.counting = outer
 
     @contextmanager
     def own_blocks(self) -> Iterator[None]:

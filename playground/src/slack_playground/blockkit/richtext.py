@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from slack_playground.blockkit.kinds import IDENTIFIER, Kind, ListOf, Number, String, choice
-from slack_playground.blockkit.shapes import FLAG, Needed, Shape, one_of, shape
+from slack_playground.blockkit.kinds import (
+    FLAG,
+    IDENTIFIER,
+    Choice,
+    Kind,
+    ListOf,
+    Needed,
+    Number,
+    Shape,
+    String,
+    one_of,
+)
 
-_STYLE = shape("a style", dict.fromkeys(("bold", "italic", "strike", "code", "underline"), FLAG))
-_MENTION_STYLE = shape(
+_STYLE = Shape(
     "a style",
     dict.fromkeys(("bold", "italic", "strike", "code", "underline", "highlight", "client_highlight", "unlink"), FLAG),
 )
 _WHOLE = Number(least=0)
 
 
-def _inline(name: str, tag: str, fields: dict[str, Kind | Needed], style: Kind = _MENTION_STYLE) -> Shape:
-    return shape(name, {**fields, "style": style}, tag=tag)
+def _inline(name: str, tag: str, fields: dict[str, Kind | Needed]) -> Shape:
+    return Shape(name, {**fields, "style": _STYLE}, tag=tag)
 
 
-TEXT = _inline("a piece of text", "text", {"text": Needed(String(least=1, counted=True))}, _STYLE)
+TEXT = _inline("a piece of text", "text", {"text": Needed(String(least=1, counted=True))})
 LINK = _inline(
     "a link",
     "link",
     {"url": Needed(String(least=1, most=3000)), "text": String(counted=True), "unsafe": FLAG},
-    _STYLE,
 )
 _INLINE = one_of(
     "a piece of a line",
@@ -32,7 +40,7 @@ _INLINE = one_of(
     _inline("a user group", "usergroup", {"usergroup_id": Needed(IDENTIFIER)}),
     _inline("a channel", "channel", {"channel_id": Needed(IDENTIFIER)}),
     _inline("a workspace", "team", {"team_id": Needed(IDENTIFIER)}),
-    _inline("a broadcast", "broadcast", {"range": Needed(choice("here", "channel", "everyone"))}),
+    _inline("a broadcast", "broadcast", {"range": Needed(Choice("here", "channel", "everyone"))}),
     _inline("a colour", "color", {"value": Needed(String(least=1, most=50))}),
     _inline(
         "an emoji",
@@ -51,23 +59,23 @@ _INLINE = one_of(
     ),
 )
 
-SECTION = shape("a line of rich text", {"elements": Needed(ListOf(_INLINE))}, tag="rich_text_section")
+SECTION = Shape("a line of rich text", {"elements": Needed(ListOf(_INLINE))}, tag="rich_text_section")
 
 _PARAGRAPH = one_of(
     "a paragraph of rich text",
     SECTION,
-    shape(
+    Shape(
         "a list",
         {
             "elements": Needed(ListOf(SECTION)),
-            "style": Needed(choice("bullet", "ordered")),
+            "style": Needed(Choice("bullet", "ordered")),
             "indent": _WHOLE,
             "offset": _WHOLE,
             "border": _WHOLE,
         },
         tag="rich_text_list",
     ),
-    shape(
+    Shape(
         "a block of code",
         {
             "elements": Needed(ListOf(one_of("a piece of code", TEXT, LINK))),
@@ -76,10 +84,10 @@ _PARAGRAPH = one_of(
         },
         tag="rich_text_preformatted",
     ),
-    shape("a quote", {"elements": Needed(ListOf(_INLINE)), "border": _WHOLE}, tag="rich_text_quote"),
+    Shape("a quote", {"elements": Needed(ListOf(_INLINE)), "border": _WHOLE}, tag="rich_text_quote"),
 )
 
-RICH_TEXT = shape(
+RICH_TEXT = Shape(
     "a rich_text block",
     {"elements": Needed(ListOf(_PARAGRAPH, least=1)), "block_id": IDENTIFIER},
     tag="rich_text",

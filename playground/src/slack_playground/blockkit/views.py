@@ -5,27 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from slack_playground.blockkit.blocks import check_blocks
-from slack_playground.blockkit.kinds import Kind, String, name_of
+from slack_playground.blockkit.blocks import BLOCK
+from slack_playground.blockkit.kinds import FLAG, Kind, ListOf, Needed, Shape, String, join, name_of
 from slack_playground.blockkit.objects import plain
 from slack_playground.blockkit.problems import HOME, MODAL, Problem, Report
-from slack_playground.blockkit.shapes import FLAG, Needed, Shape, join, shape
 
-BLOCKS_OF_VIEW = 100
 SIZE_OF_VIEW = 250_000  # bytes; Slack says 250 KB
 
+_BLOCKS = Needed(ListOf(BLOCK, least=1, most=100))
 _COMMON: dict[str, Kind | Needed] = {
     "private_metadata": String(most=3000),
     "callback_id": String(most=255),
     "external_id": String(most=255),
 }
-
-
-class _Blocks:
-    """The blocks of a view: one at least, and a hundred at most."""
-
-    def check(self, value: object, path: str, report: Report) -> None:
-        check_blocks(value, path, report, BLOCKS_OF_VIEW, least=1)
 
 
 def _submit_with_inputs(value: Mapping[str, object], path: str, report: Report) -> None:
@@ -37,12 +29,12 @@ def _submit_with_inputs(value: Mapping[str, object], path: str, report: Report) 
 
 
 _VIEWS: Mapping[str, Shape] = {
-    MODAL: shape(
+    MODAL: Shape(
         "a modal",
         {
             **_COMMON,
             "title": Needed(plain(24)),
-            "blocks": Needed(_Blocks()),
+            "blocks": _BLOCKS,
             "submit": plain(24),
             "close": plain(24),
             "clear_on_close": FLAG,
@@ -51,7 +43,7 @@ _VIEWS: Mapping[str, Shape] = {
         tag=MODAL,
         rules=(_submit_with_inputs,),
     ),
-    HOME: shape("a home tab", {**_COMMON, "blocks": Needed(_Blocks())}, tag=HOME),
+    HOME: Shape("a home tab", {**_COMMON, "blocks": _BLOCKS}, tag=HOME),
 }
 
 
@@ -65,8 +57,6 @@ def check_view(view: Mapping[str, object]) -> list[Problem]:
         return [Problem("type", f"the type of a view must be 'modal' or 'home', not {shown}", "invalid_arguments")]
     report = Report(kind, "invalid_arguments")
     _VIEWS[kind].check(view, "", report)
-    for place in report.focused[1:]:
-        report.add(place, f"only one element of a view can have the focus; {report.focused[0]} already has it")
     size = _size(view)
     if size > SIZE_OF_VIEW:
         report.add("", f"a view can have at most {SIZE_OF_VIEW} bytes, not {size}", "view_too_large")

@@ -61,16 +61,13 @@ def _refused(status: int, error: str, message: str, **fields: object) -> web.Res
 
 
 class PageHttp:
-    """The page, the state, the live stream, and the doors to people's and the world's actions."""
-
     def __init__(self, world: World, people: PersonHttp, things: WorldHttp) -> None:
         self._world, self._people, self._things = world, people, things
         self._streams: set[asyncio.Task[object] | None] = set()
 
     def routes(self) -> list[web.RouteDef]:
-        """All addresses under `/_playground/`, and the page."""
         return [
-            web.get("/", self._index),
+            web.get("/", self._static),
             web.get("/page/{path:.+}", self._static),
             web.get("/archives/{channel}/{message}", self._permalink),
             web.get("/_playground/state", self._state),
@@ -84,14 +81,8 @@ class PageHttp:
             web.post("/_playground/{action}", self._do),
         ]
 
-    async def _index(self, request: web.Request) -> web.StreamResponse:
-        return self._page_file("index.html", request)
-
     async def _static(self, request: web.Request) -> web.StreamResponse:
-        return self._page_file(request.match_info["path"], request)
-
-    def _page_file(self, name: str, _request: web.Request) -> web.StreamResponse:
-        path = (PAGE / name.replace("\0", "")).resolve()
+        path = (PAGE / request.match_info.get("path", "index.html").replace("\0", "")).resolve()
         if not path.is_relative_to(PAGE.resolve()) or not path.is_file():
             raise web.HTTPNotFound
         headers = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
@@ -105,22 +96,17 @@ class PageHttp:
         try:
             body = await request.json()
         except (ValueError, LookupError):
-            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "The body must be a JSON object.")
+            body = None
         if not isinstance(body, dict):
-            return _refused(HTTPStatus.BAD_REQUEST, "invalid_json", "The body must be a JSON object.")
+            raise PlaygroundError("invalid_json", "The body must be a JSON object.")
         name = request.match_info["action"]
-        try:
-            if name in self._things.actions:
-                answer = await self._things.actions[name](body)
-            elif name in self._people.actions:
-                answer = await self._people.do(name, body)
-            else:
-                known = ", ".join([*self._people.actions, *self._things.actions])
-                words = f"There is no action {name!r}; there are {known}."
-                return _refused(HTTPStatus.NOT_FOUND, "unknown_action", words)
-        except PlaygroundError as error:
-            return _refused(error.status, error.error, error.message, **error.fields)
-        return web.json_response(answer)
+        if name in self._things.actions:
+            return web.json_response(await self._things.actions[name](body))
+        if name in self._people.actions:
+            return web.json_response(await self._people.do(name, body))
+        known = ", ".join([*self._people.actions, *self._things.actions])
+        words = f"There is no action {name!r}; there are {known}."
+        raise PlaygroundError("unknown_action", words, status=HTTPStatus.NOT_FOUND)
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         world, space = self._world, self._world.workspace
@@ -146,10 +132,7 @@ class PageHttp:
         )
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
-        try:
-            channel = self._world.workspace.channel(request.query.get("channel"))
-        except PlaygroundError as error:
-            return _refused(error.status, error.error, error.message)
+        channel = self._world.workspace.channel(request.query.get("channel"))
         thread, before = request.query.get("thread_ts"), request.query.get("before")
         limit = max(1, int(number(request.query.get("limit"), "limit", SHOWN)))
         found = channel.thread(thread) if thread else list(channel.messages.values())
@@ -158,11 +141,8 @@ class PageHttp:
 
     async def _conversation(self, request: web.Request) -> web.StreamResponse:
         space = self._world.workspace
-        try:
-            channel = space.channel(request.query.get("channel"))
-            viewer = space.user(request.query["as"]) if "as" in request.query else None
-        except PlaygroundError as error:
-            return _refused(error.status, error.error, error.message)
+        channel = space.channel(request.query.get("channel"))
+        viewer = space.user(request.query["as"]) if "as" in request.query else None
         body = _encoded("\n".join(transcript.conversation(channel, viewer, space)) + "\n")
         return web.Response(body=body, content_type="text/plain", charset="utf-8")
 
@@ -177,11 +157,8 @@ class PageHttp:
         return web.json_response({"ok": True, "faults": self._world.faults.to_json()})
 
     async def _clear(self, request: web.Request) -> web.StreamResponse:
-        try:
-            self._world.faults.clear(request.match_info.get("fault"))
-        except PlaygroundError as error:
-            return _refused(error.status, error.error, error.message)
-        return web.json_response({"ok": True, "faults": self._world.faults.to_json()})
+        self._world.faults.clear(request.match_info.get("fault"))
+        return await self._faults(request)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         since = request.headers.get("Last-Event-ID") or request.query.get("since")
@@ -201,7 +178,6 @@ class PageHttp:
             self._world.feed.forget(queue)
 
     def close(self) -> None:
-        """End the live streams."""
         for task in list(self._streams):
             if task is not None:
                 task.cancel()

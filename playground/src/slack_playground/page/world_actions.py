@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from slack_playground.people import transcript
-from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.sockets import Sockets
 from slack_playground.values import Json, PlaygroundError, names, number
 from slack_playground.world.world import World
@@ -16,15 +15,12 @@ LONGEST = 600.0
 USER_FIELDS = {
     **dict.fromkeys(("real_name", "display_name", "email", "tz", "team_id"), str),
     **dict.fromkeys(("is_bot", "is_admin", "is_restricted", "is_ultra_restricted", "deleted"), bool),
-    "teams": list,
 }
 
 
 class WorldHttp:
-    """The actions on the world by name."""
-
-    def __init__(self, world: World, sockets: Sockets, delivery: Delivery) -> None:
-        self._world, self._sockets, self._delivery = world, sockets, delivery
+    def __init__(self, world: World, sockets: Sockets) -> None:
+        self._world, self._sockets = world, sockets
         self.actions: dict[str, Callable[[Json], Awaitable[Json]]] = {
             "users": self._users,
             "channels": self._channels,
@@ -34,7 +30,6 @@ class WorldHttp:
             "token": self._token,
             "clock": self._clock,
             "latency": self._latency,
-            "request_url": self._request_url,
             "reset": self._reset,
             "expect": self._expect,
         }
@@ -107,10 +102,6 @@ class WorldHttp:
     async def _latency(self, body: Json) -> Json:
         self._world.latency = min(max(number(body.get("seconds"), "seconds"), 0), LONGEST)
         return {"ok": True, "seconds": self._world.latency}
-
-    async def _request_url(self, body: Json) -> Json:
-        self._delivery.post_to(_word(body, "url"))
-        return {"ok": True, "url": self._delivery.request_url}
 
     async def _reset(self, _body: Json) -> Json:
         self._world.reset()

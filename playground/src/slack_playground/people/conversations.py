@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from slack_playground.people.markup import escape, to_markup
-from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.payloads import Payloads
-from slack_playground.socket_mode.sockets import ACKED, Outcome
+from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
 from slack_playground.values import Json, PlaygroundError, SlackError
 from slack_playground.web_api import views
 from slack_playground.web_api.bot_endpoints import show_answer
 from slack_playground.web_api.files import for_bot, new_file
 from slack_playground.world import event_payloads
 from slack_playground.world.grants import Grants
-from slack_playground.world.workspace import Channel, File, User
+from slack_playground.world.workspace import Channel, User
 from slack_playground.world.world import World
 
 
 class People:
-    """Acts as any user."""
-
-    def __init__(self, world: World, grants: Grants, delivery: Delivery) -> None:
-        self._world, self._grants, self._delivery = world, grants, delivery
+    def __init__(self, world: World, grants: Grants, sockets: Sockets) -> None:
+        self._world, self._grants, self._sockets = world, grants, sockets
         self._payloads = Payloads(world, grants)
 
     def note(self, user: User, does: str, **what: object) -> None:
-        """Write down what somebody did."""
         self._world.journal.write("person", user=user.id, does=does, what=what)
 
     def place(self, user: User, word: object) -> Channel:
@@ -45,7 +41,6 @@ class People:
         broadcast: bool = False,
         files: list[Json] | None = None,
     ) -> Json:
-        """Say something."""
         if channel.archived:
             raise PlaygroundError("is_archived", f"#{channel.name} is archived.")
         app = self._world.app
@@ -78,7 +73,7 @@ class People:
         else:
             rest = escape(rest.strip())
         payload = self._payloads.command(user, channel, word, rest)
-        outcome = await self._delivery.deliver("slash_commands", payload, answers=True)
+        outcome = await self._sockets.deliver("slash_commands", payload, answers=True)
         if outcome.outcome != ACKED:
             self._world.notice(user, channel, f'{word} failed with the error "{outcome.outcome}"')
         elif outcome.payload:
@@ -98,43 +93,11 @@ class People:
         told = views.for_bot(view) if view else None
         world.send_event(event_payloads.of_home(user, tab, channel, told, world.workspace.new_ts()))
 
-    def assistant(self, user: User, context: Channel | None = None) -> Json:
-        """Start a thread with the app's assistant, looking at this channel; returns the thread's parent."""
-        world = self._world
-        if not world.app.assistant:
-            raise PlaygroundError("no_assistant", f"The manifest of {world.app.name} has no assistant.")
-        channel = world.direct([world.bot.id, user.id])
-        title = "New chat"
-        fields: Json = {"user": world.bot.id, "text": title, "subtype": "assistant_app_thread"}
-        fields |= {"assistant_app_thread": {"title": title, "title_blocks": [], "artifacts": []}}
-        # Slack sends no message event of its own for it.
-        parent = world.post(channel, fields | {"thread_ts": None, "assistant": {"user": user.id}}, silent=True)
-        world.change(channel, parent, thread_ts=parent["ts"])
-        self.note(user, "assistant", channel=context.id if context else "")
-        self._tell_assistant("assistant_thread_started", user, channel, parent["ts"], context)
-        return parent
-
-    def look_beside(self, user: User, thread: Json, context: Channel) -> None:
-        """Look at another channel while the thread with the assistant is open beside it."""
-        self.note(user, "assistant_context", channel=context.id)
-        channel = self._world.workspace.channel(thread["channel"])
-        self._tell_assistant("assistant_thread_context_changed", user, channel, thread["ts"], context)
-
-    def _tell_assistant(self, name: str, user: User, channel: Channel, ts: str, context: Channel | None) -> None:
-        world = self._world
-        about: Json = {}
-        if context is not None:
-            enterprise = world.installation.enterprise_id
-            about = {"channel_id": context.id, "team_id": world.app.team_id, "enterprise_id": enterprise}
-        world.send_event(event_payloads.of_assistant(name, user, channel, ts, about, world.workspace.new_ts()))
-
     def pin(self, user: User, channel: Channel, ts: str, *, remove: bool) -> None:
-        """Pin a message, or take its pin away."""
         self.note(user, "pin", channel=channel.id, ts=ts, remove=remove)
         self._world.pin(channel, self.message(user, channel, ts), user, remove=remove)
 
     def edit(self, user: User, channel: Channel, ts: str, text: str) -> None:
-        """Change an own message."""
         message = self._own(user, channel, ts)
         self.note(user, "edit", channel=channel.id, ts=ts, text=text)
         self._world.change(channel, message, by=user.id, text=to_markup(text, self._world.workspace))
@@ -148,21 +111,13 @@ class People:
         self._world.delete(channel, message)
 
     def react(self, user: User, channel: Channel, ts: str, name: str, *, remove: bool) -> None:
-        """React to a message."""
         self.note(user, "react", channel=channel.id, ts=ts, name=name, remove=remove)
         self._world.react(channel, self.message(user, channel, ts), user, name.strip(":"), remove=remove)
 
     def upload(self, user: User, channel: Channel, name: str, content: bytes, text: str, thread_ts: str = "") -> Json:
-        """Share a file."""
-        shared = for_bot(self._world, self.file(user, name, content))
-        return self.post(user, channel, text, thread_ts=thread_ts, files=[shared])
-
-    def file(self, user: User, name: str, content: bytes) -> File:
-        """Upload a file without sharing it, for a field of a form."""
         file = new_file(self._world, name, user.id, content=content)
         file.ready = True
-        self.note(user, "file", id=file.id, name=name, size=len(content))
-        return file
+        return self.post(user, channel, text, thread_ts=thread_ts, files=[for_bot(self._world, file)])
 
     def message(self, user: User, channel: Channel, ts: str) -> Json:
         """A message that this user sees."""

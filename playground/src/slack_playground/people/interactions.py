@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from slack_playground.blockkit.messages import check_options
 from slack_playground.people.conversations import People
-from slack_playground.request_url.delivery import Delivery
 from slack_playground.socket_mode.payloads import Payloads
-from slack_playground.socket_mode.sockets import ACKED, Outcome
+from slack_playground.socket_mode.sockets import ACKED, Outcome, Sockets
 from slack_playground.values import Json, PlaygroundError, SlackError
-from slack_playground.web_api import files, views
+from slack_playground.web_api import views
 from slack_playground.world import elements
 from slack_playground.world.elements import Found
 from slack_playground.world.grants import Grants
@@ -54,8 +53,8 @@ class InteractionPlace:
 class Acting:
     """Lets any user use elements and views."""
 
-    def __init__(self, world: World, grants: Grants, delivery: Delivery, people: People) -> None:
-        self._world, self._delivery, self._people = world, delivery, people
+    def __init__(self, world: World, grants: Grants, sockets: Sockets, people: People) -> None:
+        self._world, self._sockets, self._people = world, sockets, people
         self._payloads = Payloads(world, grants)
 
     def place(self, user: User, where: Json) -> InteractionPlace:
@@ -82,12 +81,11 @@ class Acting:
         raise PlaygroundError("no_such_element", words, status=404)
 
     async def act(self, place: InteractionPlace, found: Found, value: object, *, confirmed: bool = False) -> Outcome:
-        """Use an element."""
         element, block, world = found.element, found.block, self._world
         if "confirm" in element and not confirmed:
             words = "This element asks for confirmation."
             raise PlaygroundError("confirm_needed", words, confirm=element["confirm"])
-        state = self._state(place.user, element, value)
+        state = elements.state(element, value, self._world.workspace)
         values = place.values()
         if elements.start(element) is not None:
             values.setdefault(block["block_id"], {})[element["action_id"]] = state
@@ -100,7 +98,7 @@ class Acting:
         payload = self._on(place, "block_actions", found)
         payload["state"] = {"values": copy.deepcopy(values)}
         payload["actions"] = [self._payloads.action(block, element, {k: v for k, v in state.items() if k != "type"})]
-        return await self._delivery.deliver("interactive", payload, answers=False)
+        return await self._sockets.deliver("interactive", payload, answers=False)
 
     async def options(self, place: InteractionPlace, found: Found, query: str) -> Json:
         """The options that an external select offers for these words."""
@@ -108,7 +106,7 @@ class Acting:
         payload |= {"block_id": found.block["block_id"], "action_id": found.element["action_id"], "value": query}
         for name in ("trigger_id", "response_url"):
             payload.pop(name, None)
-        outcome = await self._delivery.deliver("interactive", payload, answers=True)
+        outcome = await self._sockets.deliver("interactive", payload, answers=True)
         answer = outcome.to_json()
         if outcome.outcome == ACKED:
             given = {k: v for k, v in (outcome.payload or {}).items() if k in ("options", "option_groups")}
@@ -117,13 +115,12 @@ class Acting:
         return answer
 
     async def submit(self, user: User, view_id: object, typed: Json) -> Json:
-        """Submit a modal with what was kept and this on top."""
         view = self._top(user, view_id)
         place = InteractionPlace(user, view["blocks"], view=view)
         for block_id, actions in typed.items():
             for action_id, value in actions.items():
                 found = self.find(place, block_id, action_id)
-                state = self._state(user, found.element, value)
+                state = elements.state(found.element, value, self._world.workspace)
                 view["state"]["values"].setdefault(block_id, {})[action_id] = state
         missing = _missing(view)
         if missing:
@@ -135,7 +132,7 @@ class Acting:
         payload = self._payloads.in_view("view_submission", user, view)
         del payload["container"]
         payload["response_urls"] = self._payloads.response_urls(user, view)
-        outcome = await self._delivery.deliver("interactive", payload, answers=True)
+        outcome = await self._sockets.deliver("interactive", payload, answers=True)
         answer = outcome.to_json()
         if outcome.outcome != ACKED:
             return answer | {"message": TROUBLE}
@@ -180,7 +177,6 @@ class Acting:
         return errors
 
     async def close(self, user: User, view_id: object, *, everything: bool) -> Outcome:
-        """Close a modal, or all that are open."""
         view = self._top(user, view_id)
         stack = self._world.workspace.modals[user.id]
         closed = stack[::-1] if everything or view["clear_on_close"] else [view]
@@ -192,7 +188,7 @@ class Acting:
                 payload = self._payloads.in_view("view_closed", user, each)
                 for name in ("container", "trigger_id"):
                     del payload[name]
-                outcome = await self._delivery.deliver(
+                outcome = await self._sockets.deliver(
                     "interactive", payload | {"is_cleared": len(closed) > 1}, answers=False
                 )
         return outcome
@@ -211,12 +207,7 @@ class Acting:
             payload |= {"callback_id": callback_id, "trigger_id": self._payloads.trigger(user, channel)}
         payload["action_ts"] = self._world.workspace.new_ts()
         self._people.note(user, "shortcut", callback_id=callback_id, **where)
-        return await self._delivery.deliver("interactive", payload, answers=False)
-
-    def _state(self, user: User, element: Json, value: object) -> Json:
-        if element["type"] == "file_input":
-            return {"type": "file_input", "files": files.choose(self._world, user, element, value)}
-        return elements.state(element, value, self._world.workspace)
+        return await self._sockets.deliver("interactive", payload, answers=False)
 
     def _on(self, place: InteractionPlace, kind: str, found: Found | None = None) -> Json:
         if place.view is not None:

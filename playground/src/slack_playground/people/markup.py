@@ -18,12 +18,10 @@ BROADCASTS = ("here", "channel", "everyone")
 
 
 def escape(text: str) -> str:
-    """The three characters that Slack's markup is made of."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def unescape(text: str) -> str:
-    """The other way."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 

@@ -13,7 +13,6 @@ PICKERS = {"datepicker": "a date", "timepicker": "a time", "datetimepicker": "a 
 
 
 def message_lines(message: Json, space: Workspace) -> list[str]:
-    """The lines of one message."""
     blocks = message.get("blocks") or []
     lines = block_lines(blocks, space) if blocks else _texts(to_text(message.get("text", ""), space))
     for attachment in message.get("attachments") or []:
@@ -23,7 +22,6 @@ def message_lines(message: Json, space: Workspace) -> list[str]:
 
 
 def block_lines(blocks: list[Json], space: Workspace, values: Json | None = None) -> list[str]:
-    """The lines of some blocks."""
     return [line for block in blocks for line in _block(block, space, values or {})]
 
 
@@ -52,11 +50,10 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:
             yield "---"
         case "context":
             yield "  ".join(_element(element, space, values) for element in block["elements"])
-        case "actions" | "context_actions":
+        case "actions":
             yield " ".join(_element(element, space, values) for element in block["elements"])
-        case "image" | "video":
-            title = _text(block.get("title"), space)
-            yield f"({block['type']}: {title or block.get('alt_text', '')})"
+        case "image":
+            yield f"(image: {_text(block.get('title'), space) or block.get('alt_text', '')})"
         case "input":
             state = values.get(block["block_id"], {}).get(block["element"].get("action_id"), {})
             typed = next((_typed(value) for key, value in state.items() if key != "type" and value), "")
@@ -65,15 +62,9 @@ def _block(block: Json, space: Workspace, values: Json) -> Iterator[str]:
             yield from _texts(block["text"])
         case "rich_text":
             yield from _texts("\n".join(_rich(element, space) for element in block["elements"]))
-        case "table":
-            for row in block["rows"]:
-                yield " | ".join(_cell(cell, space) for cell in row)
-        case _:
-            yield from _anything(block, space)
 
 
 def _typed(value: object) -> str:
-    """The value of a field as text: names of files, texts of options."""
     if isinstance(value, list):
         return ", ".join(_typed(each) for each in value)
     if isinstance(value, dict):
@@ -86,12 +77,6 @@ def _named(typed: str, space: Workspace) -> str:
     """Somebody or a channel that was chosen, by name."""
     user, channel = space.users.get(typed), space.channels.get(typed)
     return f"@{user.name}" if user else f"#{channel.name or typed}" if channel else typed
-
-
-def _cell(cell: Json, space: Workspace) -> str:
-    return (
-        "\n".join(_rich(each, space) for each in cell["elements"]) if "elements" in cell else str(cell.get("text", ""))
-    )
 
 
 def _rich(element: Json, space: Workspace) -> str:
@@ -121,7 +106,7 @@ def _element(element: Json, space: Workspace, values: Json) -> str:
         return _text(element, space)
     if kind == "image":
         return f"(image: {element.get('alt_text', '')})"
-    if kind in ("button", "workflow_button"):
+    if kind == "button":
         return f"[{_text(element['text'], space)}]"
     if kind in ("checkboxes", "radio_buttons"):
         return " ".join(f"( ) {_text(option['text'], space)}" for option in element["options"])
@@ -144,19 +129,6 @@ def _attachment(attachment: Json, space: Workspace) -> Iterator[str]:
         yield str(attachment["footer"])
 
 
-def _anything(value: object, space: Workspace) -> Iterator[str]:
-    """Blocks of newer kinds: every text in them."""
-    if isinstance(value, dict):
-        if value.get("type") in ("mrkdwn", "plain_text", "text", "raw_text") and isinstance(value.get("text"), str):
-            yield _text(value, space)
-            return
-        for inner in value.values():
-            yield from _anything(inner, space)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _anything(inner, space)
-
-
 def visible(channel: Channel, viewer: User | None) -> list[Json]:
     """The messages that this user sees; without one, those that all see."""
     alone = (None, viewer.id) if viewer else (None,)
@@ -164,7 +136,6 @@ def visible(channel: Channel, viewer: User | None) -> list[Json]:
 
 
 def matching(channel: Channel, viewer: User | None, text: str, space: Workspace) -> list[Json]:
-    """The visible messages in which this text stands."""
     return [m for m in visible(channel, viewer) if text in "\n".join(message_lines(m, space))]
 
 
@@ -199,7 +170,6 @@ def _with_author(message: Json, space: Workspace, indent: str) -> Iterator[str]:
 
 
 def view_lines(view: Json, space: Workspace) -> list[str]:
-    """A modal or a Home."""
     title = f"── {'modal' if view['type'] == 'modal' else 'Home'}: {_text(view.get('title'), space)} ──"
     lines = [title, *(f"    {line}" for line in block_lines(view["blocks"], space, view["state"]["values"]))]
     lines += [f"    ! {words}" for words in (view.get("errors") or {}).values()]

@@ -14,18 +14,15 @@ from slack_playground.world.world import World
 class Connection:
     """One connection. While it is frozen nothing goes in or out, and nobody is told."""
 
-    def __init__(
-        self, number: int, socket: web.WebSocketResponse, request: web.Request, world: World, *, debug: bool
-    ) -> None:
+    def __init__(self, number: int, socket: web.WebSocketResponse, request: web.Request, world: World) -> None:
         self.number = number
         self.last_pong = time.monotonic()
         self._socket, self._request, self._world = socket, request, world
-        self._lasts = world.timings.connection_debug if debug else world.timings.connection
+        self._lasts = world.timings.connection
         self._flowing = asyncio.Event()
         self._flowing.set()
 
     async def hello(self, connections: int) -> None:
-        """The first frame."""
         debug: Json = {"host": "playground", "started": time.strftime("%Y-%m-%d %H:%M:%S.000", time.gmtime())}
         debug |= {"build_number": 1, "approximate_connection_time": int(self._lasts)}
         await self.send(
@@ -67,12 +64,10 @@ class Connection:
                 self._note("broken")
 
     async def pong(self, data: bytes) -> None:
-        """Answer a ping."""
         if not self._socket.closed:
             await self._socket.pong(data)
 
     async def disconnect(self, reason: str) -> None:
-        """Say that the end is near."""
         self._note("disconnect", reason)
         await self.send({"type": "disconnect", "reason": reason, "debug_info": {"host": "playground"}})
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from slack_playground.request_url.delivery import Delivery
-from slack_playground.socket_mode.sockets import ACKED, NOBODY
+from slack_playground.socket_mode.sockets import ACKED, NOBODY, Sockets
 from slack_playground.values import Json
-from slack_playground.world.manifest import ANY
 from slack_playground.world.world import World
 
 
 class Events:
     """Hands events to the app, each in a task of its own, and again where no ack came."""
 
-    def __init__(self, world: World, delivery: Delivery) -> None:
-        self._world, self._delivery = world, delivery
+    def __init__(self, world: World, sockets: Sockets) -> None:
+        self._world, self._sockets = world, sockets
         self._tasks: set[asyncio.Task[None]] = set()
         world.send_event = self.send_event
 
@@ -30,9 +28,6 @@ class Events:
             words = f"{event['subscription']} wasn't delivered: the app needs the scope {' or '.join(event['scopes'])}."
             self._world.warn(words)
             return
-        if ANY in self._world.app.events and (self._world.connections() or self._delivery.request_url):
-            name = event["subscription"]
-            self._world.warn(f"{name} was delivered without a subscription. In Slack, subscribe to {name}.")
         try:
             task = asyncio.get_running_loop().create_task(self._deliver(self._callback(event["event"])))
         except RuntimeError:
@@ -44,7 +39,18 @@ class Events:
         world = self._world
         return {
             "token": "playground",
-            **world.installation.event(world.bot.id),
+            "team_id": world.app.team_id,
+            "context_team_id": world.app.team_id,
+            "context_enterprise_id": None,
+            "authorizations": [
+                {
+                    "enterprise_id": None,
+                    "team_id": world.app.team_id,
+                    "user_id": world.bot.id,
+                    "is_bot": True,
+                    "is_enterprise_install": False,
+                }
+            ],
             "api_app_id": world.app.app_id,
             "event": event,
             "type": "event_callback",
@@ -56,22 +62,20 @@ class Events:
 
     async def _deliver(self, payload: Json) -> None:
         waits = self._world.timings.redelivery
-        outcome = await self._delivery.deliver("events_api", payload, answers=False)
+        outcome = (await self._sockets.deliver("events_api", payload, answers=False)).outcome
         again = self._world.faults.strike("socket", "redeliver") is not None
         for attempt, wait in enumerate(waits, start=1):
-            if (outcome.outcome == ACKED and not again) or outcome.final:
+            if outcome == ACKED and not again:
                 return
             again = False
             await asyncio.sleep(wait)
-            if outcome.outcome == NOBODY:
+            if outcome == NOBODY:
                 # Nobody was there: wait for somebody for as long as Slack would wait for its next attempt.
                 patience = waits[attempt] if attempt < len(waits) else waits[-1]
                 await self._world.feed.until(self._world.connections, patience)
-            retry = attempt, outcome.reason
-            outcome = await self._delivery.deliver("events_api", payload, answers=False, retry=retry)
+            outcome = (await self._sockets.deliver("events_api", payload, answers=False, retry=attempt)).outcome
 
     async def close(self) -> None:
-        """Give up what is on its way."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -13,18 +13,16 @@ CHANNEL_NAMES = {"im": "directmessage", "private": "privategroup"}
 
 
 class Payloads:
-    """Builds payloads of one world."""
-
     def __init__(self, world: World, grants: Grants) -> None:
         self._world, self._grants = world, grants
 
     def command(self, user: User, channel: Channel, command: str, text: str) -> Json:
-        """A slash command."""
         app, team = self._world.app, self._world.workspace.team
         return {
             "token": "playground",
-            **self._world.installation.command(),
+            "team_id": app.team_id,
             "team_domain": team["domain"],
+            "is_enterprise_install": "false",
             "channel_id": channel.id,
             "channel_name": CHANNEL_NAMES.get(channel.kind, channel.name),
             "user_id": user.id,
@@ -36,15 +34,17 @@ class Payloads:
             "trigger_id": self._grants.trigger(user.id, channel=channel.id),
         }
 
-    def base(self, kind: str, user: User, *, in_channel: bool = False) -> Json:
+    def base(self, kind: str, user: User) -> Json:
         """The common part of all interactive payloads."""
-        world = self._world
+        team = self._world.workspace.team
         who = {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id}
         return {
             "type": kind,
-            **world.installation.interaction(world.workspace.team, in_channel=in_channel),
+            "team": {"id": team["id"], "domain": team["domain"]},
+            "enterprise": None,
+            "is_enterprise_install": False,
             "user": who,
-            "api_app_id": world.app.app_id,
+            "api_app_id": self._world.app.app_id,
             "token": "playground",
         }
 
@@ -63,7 +63,7 @@ class Payloads:
             container |= {"type": "message_attachment", "attachment_id": attachment, "is_app_unfurl": False}
         if message.get("thread_ts"):
             container["thread_ts"] = message["thread_ts"]
-        payload = self.base(kind, user, in_channel=True) | {
+        payload = self.base(kind, user) | {
             "container": container,
             "trigger_id": self._grants.trigger(user.id, channel=channel.id),
             "channel": {"id": channel.id, "name": CHANNEL_NAMES.get(channel.kind, channel.name)},
@@ -72,13 +72,11 @@ class Payloads:
         return payload if alone else payload | {"message": plain(message)}
 
     def in_view(self, kind: str, user: User, view: Json) -> Json:
-        """Something done in a modal or in the Home."""
         container = {"type": "view", "view_id": view["id"]}
         trigger = self._grants.trigger(user.id, view["id"] if view["type"] == "modal" else "")
         return self.base(kind, user) | {"container": container, "trigger_id": trigger, "view": views.for_bot(view)}
 
     def action(self, block: Json, element: Json, state: Json) -> Json:
-        """One action of a block."""
         action: Json = {"type": element["type"], "block_id": block["block_id"], "action_id": element["action_id"]}
         for name in ("text", "value", "url", "style", "placeholder", "confirm"):
             if name in element and (name != "value" or element["type"] == "button"):

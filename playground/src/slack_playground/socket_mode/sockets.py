@@ -23,25 +23,16 @@ REMEMBERED = 10_000  # envelopes whose late acks are still known
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one envelope."""
-
     outcome: str
     envelope_id: str
     ms: int = 0
     payload: Json | None = None
-    reason: str = "timeout"
-    """The reason for the retry of an event, where no ack came."""
-    final: bool = False
-    """The app wants no retry."""
 
     def to_json(self) -> Json:
-        """For whoever acted."""
         return {"ok": True, "outcome": self.outcome, "envelope_id": self.envelope_id, "ms": self.ms}
 
 
 class Sockets:
-    """All connections of the app."""
-
     def __init__(self, world: World, grants: Grants) -> None:
         self._world, self._grants = world, grants
         self._open: list[Connection] = []
@@ -57,8 +48,7 @@ class Sockets:
             raise web.HTTPForbidden(text="This ticket is invalid, expired or already used.")
         socket = web.WebSocketResponse(autoping=False, autoclose=False)
         await socket.prepare(request)
-        debug = request.query.get("debug_reconnects") == "true"
-        connection = Connection(next(self._numbers), socket, request, self._world, debug=debug)
+        connection = Connection(next(self._numbers), socket, request, self._world)
         if len(self._open) >= self._world.timings.connections:
             await connection.disconnect("too_many_websockets")
             await connection.close()
@@ -67,12 +57,12 @@ class Sockets:
         self._note(connection, "open")
         try:
             await connection.hello(len(self._open))
-            self._tell()
+            self._world.tell_app()
             await self._serve(connection)
         finally:
             self._open.remove(connection)
             self._note(connection, "close")
-            self._tell()
+            self._world.tell_app()
         return socket
 
     async def _serve(self, connection: Connection) -> None:
@@ -120,15 +110,12 @@ class Sockets:
         if waiting and not waiting.done():
             waiting.set_result(payload if isinstance(payload, dict) else None)
 
-    async def deliver(
-        self, kind: str, payload: Json, *, answers: bool, retry: tuple[int, str] | None = None
-    ) -> Outcome:
+    async def deliver(self, kind: str, payload: Json, *, answers: bool, retry: int = 0) -> Outcome:
         """Send one envelope to one connection, and wait for its ack."""
         envelope_id = str(uuid.uuid4())
         envelope = {"envelope_id": envelope_id, "type": kind, "payload": payload, "accepts_response_payload": answers}
         if kind == "events_api":
-            attempt, reason = retry or (0, "")
-            envelope |= {"retry_attempt": attempt, "retry_reason": reason}
+            envelope |= {"retry_attempt": retry, "retry_reason": "timeout" if retry else ""}
         if not self._open:
             self._world.journal.write("no_ack", envelope_id=envelope_id, type=kind, reason="no_connection")
             return Outcome(NOBODY, envelope_id)
@@ -185,6 +172,3 @@ class Sockets:
 
     def _note(self, connection: Connection, event: str, reason: str = "") -> None:
         self._world.journal.write("connection", connection=connection.number, event=event, reason=reason)
-
-    def _tell(self) -> None:
-        self._world.tell_app()

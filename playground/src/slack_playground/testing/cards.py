@@ -44,10 +44,7 @@ class Shown:
             lambda: text in self.text, f"{self} did not show {text!r}", viewer=self._user, now=lambda: self.text
         )
 
-    async def becomes(self, text: str) -> None:
-        """Wait until it changes to show this text."""
-        __tracebackhide__ = True
-        await self.shows(text)
+    becomes = shows
 
     async def lacks(self, text: str) -> None:
         """Wait until it no longer shows this text."""
@@ -58,17 +55,11 @@ class Shown:
             now=lambda: self.text,
         )
 
-    def button(self, name: str) -> Element:
-        """The button with this text, or this action_id."""
-        return Element(self._slack, self, name, self._user)
-
     def element(self, name: str) -> Element:
         """The element with this text, placeholder, label or action_id."""
         return Element(self._slack, self, name, self._user)
 
-    def menu(self, name: str) -> Element:
-        """The select, picker or overflow with this placeholder, label or action_id."""
-        return Element(self._slack, self, name, self._user)
+    button = menu = element
 
 
 class Card(Shown):
@@ -154,8 +145,6 @@ class Card(Shown):
 
 
 class View(Shown):
-    """A modal or App Home."""
-
     def _view(self) -> Json | None:
         raise NotImplementedError
 
@@ -173,8 +162,6 @@ class View(Shown):
 
 
 class Modal(View):
-    """One modal of a user."""
-
     def __init__(self, slack: Playground, user: User, view_id: str) -> None:
         super().__init__(slack, user)
         self.view_id = view_id
@@ -206,8 +193,6 @@ class Modal(View):
 
 
 class Home(View):
-    """App Home of one user."""
-
     def __str__(self) -> str:
         return "the Home"
 
@@ -230,7 +215,6 @@ class Element:
         await self.use(value, as_, expect=expect)
 
     async def types(self, text: str, as_: Person | None = None) -> None:
-        """Type into it."""
         await self.use(text, as_)
 
     async def offers(self, query: str = "") -> list[str]:

@@ -24,7 +24,6 @@ class Person:
 
     @property
     def id(self) -> str:
-        """The user's id."""
         return self.user.id
 
     @property
@@ -78,23 +77,12 @@ class Person:
         await self._slack.eventually(lambda: not space.modals.get(self.user.id), words, viewer=self.user)
 
     async def opens_home(self) -> Home:
-        """Open the app's Home."""
         self._slack.server.people.home(self.user)
         return Home(self._slack, self.user)
 
     def joins_workspace(self) -> None:
         """Be new in the workspace; the app gets `team_join`."""
         self._slack.server.world.greet(self.user)
-
-    async def opens_assistant(self, *, in_: ChannelView | str | None = None) -> Card:
-        """Start a thread with the app's assistant, looking at this channel; returns the thread's parent."""
-        context = self._where(in_)
-        parent = self._slack.server.people.assistant(self.user, context)
-        return Card(self._slack, self.user, self.dm().channel, "", ts=parent["ts"])
-
-    async def looks_at(self, place: ChannelView | str, *, beside: Card) -> None:
-        """Look at another channel while a thread with the assistant is open."""
-        self._slack.server.people.look_beside(self.user, await beside.message(), self._where(place))
 
     async def shortcut(
         self, callback_id: str, *, on: Card | None = None, in_: ChannelView | str | None = None, expect: str = ACKED
@@ -108,29 +96,19 @@ class Person:
         self._slack.check(f"the shortcut {callback_id!r}", outcome.outcome, expect, viewer=self.user)
 
     async def reacts(self, card: Card, name: str) -> None:
-        """React to a message."""
         message = await card.message()
         channel = self._slack.server.world.workspace.channel(message["channel"])
         self._slack.server.people.react(self.user, channel, message["ts"], name, remove=False)
 
     async def pins(self, card: Card) -> None:
-        """Pin a message."""
         message = await card.message()
         channel = self._slack.server.world.workspace.channel(message["channel"])
         self._slack.server.people.pin(self.user, channel, message["ts"], remove=False)
-
-    def deletes(self, ts: str, *, in_: ChannelView | str | None = None) -> None:
-        """Delete a message of their own."""
-        self._slack.server.people.delete(self.user, self._where(in_), ts)
 
     def shares(self, name: str, content: bytes, *, in_: ChannelView | str | None = None) -> str:
         """Share a file; returns the message's ts."""
         message = self._slack.server.people.upload(self.user, self._where(in_), name, content, "")
         return str(message["ts"])
-
-    def uploads(self, name: str, content: bytes) -> str:
-        """Upload a file without sharing it: `await modal.fill("Papers", [operator.uploads("a.txt", b"…")])`."""
-        return self._slack.server.people.file(self.user, name, content).id
 
     async def sees(self, text: str, *, in_: ChannelView | str | None = None) -> Card:
         """A message with this text, also one that only this user sees; waits for it."""
@@ -161,7 +139,6 @@ class ChannelView:
 
     @property
     def id(self) -> str:
-        """The channel's id."""
         return self.channel.id
 
     async def shows(self, *what: int | str, as_: Person | None = None) -> Card:

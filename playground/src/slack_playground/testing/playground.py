@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from slack_playground.people import transcript
 from slack_playground.server import Server
 from slack_playground.testing.people import ChannelView, Person
-from slack_playground.values import Json, PlaygroundError, Timings
+from slack_playground.values import Json, PlaygroundError
 from slack_playground.world import manifest as manifests
 from slack_playground.world.faults import Fault
 from slack_playground.world.manifest import App
@@ -33,29 +33,13 @@ class Playground:
         self,
         manifest: str | Path | Json | None = None,
         *,
-        port: int = 0,
-        timings: Timings | None = None,
-        journal: Path | None = None,
-        rate_limits: bool = False,
-        strict: bool = False,
-        request_url: str = "",
-        latency: float = 0.0,
-        enterprise: str = "",
         patience: float = PATIENCE,
+        **options: Any,  # noqa: ANN401 -- those of `Server`
     ) -> None:
+        """The options are those of `Server`: `port`, `timings`, `journal`, `rate_limits`, `strict`, `latency`."""
         app = App() if manifest is None else _app(manifest)
         self.patience = patience
-        self.server = Server(
-            app,
-            port=port,
-            timings=timings,
-            journal=journal,
-            rate_limits=rate_limits,
-            strict=strict,
-            request_url=request_url,
-            latency=latency,
-            enterprise=enterprise,
-        )
+        self.server = Server(app, **options)
 
     async def __aenter__(self) -> Self:
         await self.server.start()
@@ -102,40 +86,15 @@ class Playground:
         return self.server.world.app_token
 
     @property
-    def signing_secret(self) -> str:
-        """The secret by which requests to a request URL are signed."""
-        return self.server.world.signing_secret
-
-    @property
-    def oauth_environment(self) -> dict[str, str]:
-        """The environment of an app that is installed with OAuth; its authorization URL is `authorize_url`."""
-        world = self.server.world
-        names = {name: value for name, value in self.environment.items() if name != "SLACK_BOT_TOKEN"}
-        return names | {"SLACK_CLIENT_ID": world.client_id, "SLACK_CLIENT_SECRET": world.client_secret}
-
-    @property
-    def authorize_url(self) -> str:
-        """The page where a person allows the app, instead of the one at slack.com."""
-        return f"{self.server.world.base_url}/oauth/v2/authorize"
-
-    @property
     def environment(self) -> dict[str, str]:
         """The same as environment variables, for a bot in another process."""
-        names = {"SLACK_API_URL": self.api_url, "SLACK_BOT_TOKEN": self.bot_token}
-        return names | {"SLACK_APP_TOKEN": self.app_token, "SLACK_SIGNING_SECRET": self.signing_secret}
+        tokens = {"SLACK_BOT_TOKEN": self.bot_token, "SLACK_APP_TOKEN": self.app_token}
+        return {"SLACK_API_URL": self.api_url} | tokens
 
     async def connected(self, connections: int = 1) -> None:
-        """Wait until the bot has this many connections, or answers at its request URL."""
-        if self.server.delivery.request_url:
-            if not await self.server.delivery.reachable(self.patience):
-                raise self.failure(f"nobody answered at {self.server.delivery.request_url} within {self.patience:g} s")
-            return
+        """Wait until the bot has this many connections."""
         count = self.server.world.connections
         await self.eventually(lambda: count() == connections, f"there were {count()} connections, not {connections}")
-
-    def posts_to(self, request_url: str) -> None:
-        """Post everything to this address from now on, as Slack does to an app without Socket Mode."""
-        self.server.delivery.post_to(request_url)
 
     # People and places
 
@@ -175,10 +134,6 @@ class Playground:
     def revoke_token(self, *, revoked: bool = True) -> None:
         """Revoke the bot's tokens, or restore them."""
         self.server.world.revoked = revoked
-
-    def delay(self, seconds: float) -> None:
-        """Delay each call of the Web API, a response URL or an upload from now on."""
-        self.server.world.latency = seconds
 
     def advance(self, seconds: float) -> None:
         """Advance the clock for triggers, response URLs and scheduled messages."""

@@ -3,27 +3,7 @@
 One module per family of methods; importing this package registers them all. People and the page don't belong here.
 """
 
-from slack_playground.web_api import (
-    assistants,
-    channels,
-    chat,
-    conversations,
-    files,
-    items,
-    users,
-    views,
-)
+from slack_playground.web_api import channels, chat, conversations, files, items, users, views
 from slack_playground.web_api.dispatcher import Dispatcher
 
-__all__ = [
-    "Dispatcher",
-    "assistants",
-    "channels",
-    "chat",
-    "conversations",
-    "files",
-    "items",
-    "streams",
-    "users",
-    "views",
-]
+__all__ = ["Dispatcher", "channels", "chat", "conversations", "files", "items", "users", "views"]

@@ -20,13 +20,10 @@ LOST = ("expired_url", "used_url")
 
 
 class BotHttp:
-    """Answers these addresses."""
-
     def __init__(self, world: World, grants: Grants) -> None:
         self._world, self._grants = world, grants
 
     async def response_url(self, request: web.Request) -> web.StreamResponse:
-        """An answer to a command or a click."""
         world = self._world
         await asyncio.sleep(world.latency)
         fault = world.faults.strike("response_url", *HTTP_KINDS)
@@ -103,11 +100,6 @@ async def _body(request: web.Request) -> Json:
     return body
 
 
-def _own(world: World) -> Json:
-    app = world.app
-    return {"user": world.bot.id, "bot_id": app.bot_id, "app_id": app.app_id, "team": app.team_id}
-
-
 def _read(body: Json) -> content.Content:
     """The content of an answer, checked."""
     text, blocks, attachments = body.get("text"), body.get("blocks"), body.get("attachments")
@@ -138,7 +130,7 @@ def show_answer(world: World, url: ResponseUrl, body: Json) -> None:
     alone = body.get("response_type", "ephemeral") != "in_channel"
     if channel.archived and not alone:
         raise SlackError("is_archived")
-    fields = given.fields() | _own(world)
+    fields = given.fields() | content.author(world)
     parent = channel.messages.get(str(body.get("thread_ts") or ""))
     if parent is not None:
         fields["thread_ts"] = parent.get("thread_ts") or parent["ts"]

@@ -19,7 +19,7 @@ T = TypeVar("T")
 SCOPE_FAMILIES = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
 LARGEST_PAGE = 1000
 LARGEST_SHORT_PAGE = 999
-OWN_LIMIT_ERROR = ("conversations.list", "conversations.members", "users.conversations")
+OWN_LIMIT_ERROR = ("conversations.list", "conversations.members")
 
 
 @dataclass
@@ -30,11 +30,8 @@ class Call:
     grants: Grants
     method: str
     arguments: Json
-    app_token: bool = False
-    """The call has the app-level token, where the method takes either."""
 
     def text(self, name: str, default: str = "") -> str:
-        """An argument as a string."""
         value = self.arguments.get(name)
         if isinstance(value, (dict, list)):
             raise SlackError("invalid_arguments", f"must provide a string [json-pointer:/{name}]")
@@ -46,7 +43,6 @@ class Call:
         return default if value is None else str(value).lower() in ("true", "1", "yes")
 
     def number(self, name: str, default: int, error: str = "invalid_arguments") -> int:
-        """An argument as a whole number."""
         value = self.arguments.get(name)
         try:
             return default if value in (None, "") else int(str(value))
@@ -73,7 +69,6 @@ class Call:
         return value
 
     def user(self, name: str = "user") -> User:
-        """The user that this argument names, by id."""
         user = self.world.workspace.users.get(self.text(name))
         if user is None:
             raise SlackError("user_not_found")
@@ -107,7 +102,6 @@ class Call:
         return message
 
     def permalink(self, channel: Channel, message: Json) -> str:
-        """The address of a message."""
         return f"{self.world.base_url}/archives/{channel.id}/p{message['ts'].replace('.', '')}"
 
     def page(self, items: Sequence[T], default: int, most: int = LARGEST_PAGE) -> tuple[list[T], Json]:

@@ -1,8 +1,6 @@
-"""chat.*: posting, changing, deleting, scheduling, and messages for one user alone."""
+"""chat.*: posting, changing, deleting, and messages for one user alone."""
 
 from __future__ import annotations
-
-import asyncio
 
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api import content
@@ -10,7 +8,6 @@ from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.event_payloads import plain
 from slack_playground.world.workspace import Channel
-from slack_playground.world.world import World
 
 KEEPS = ("blocks", "attachments")
 
@@ -48,14 +45,8 @@ def thread(call: Call, channel: Channel) -> Json:
     return {"thread_ts": parent.get("thread_ts") or ts} | ({"broadcast": True} if call.flag("reply_broadcast") else {})
 
 
-def told(message: Json) -> Json:
-    """A message as the bot is told of it."""
-    return plain(message)
-
-
 @handles("chat.postMessage")
 def post_message(call: Call) -> Json:
-    """Post into a channel."""
     channel = target(call)
     given = content.read(call)
     if given.empty:
@@ -66,7 +57,7 @@ def post_message(call: Call) -> Json:
     fields = given.fields() | thread(call, channel) | content.bot_fields(call)
     fields["text"] = fields["text"][: content.TEXT_TRUNCATED]
     message = call.world.post(channel, fields)
-    return {"ok": True, "channel": channel.id, "ts": message["ts"], "message": told(message)}
+    return {"ok": True, "channel": channel.id, "ts": message["ts"], "message": plain(message)}
 
 
 @handles("chat.postEphemeral")
@@ -87,8 +78,7 @@ def post_ephemeral(call: Call) -> Json:
 
 @handles("chat.update")
 def update(call: Call) -> Json:
-    """Change a message of the bot's own."""
-    channel = _own_channel(call)
+    channel = call.channel()
     if channel.archived:
         raise SlackError("is_inactive")
     message = call.message(channel)
@@ -105,7 +95,7 @@ def update(call: Call) -> Json:
     silent = bool(given.blocks)  # only text is marked as edited
     call.world.change(channel, message, by=None if silent else call.world.bot.id, told=True, **changes)
     answer = {"ok": True, "channel": channel.id, "ts": message["ts"], "text": message["text"]}
-    return answer | {"message": told(message)}
+    return answer | {"message": plain(message)}
 
 
 def updated(message: Json, given: content.Content) -> Json | None:
@@ -128,8 +118,7 @@ def updated(message: Json, given: content.Content) -> Json | None:
 
 @handles("chat.delete")
 def delete(call: Call) -> Json:
-    """Take back a message of the bot's own."""
-    channel = _own_channel(call)
+    channel = call.channel()
     message = call.message(channel)
     if message.get("bot_id") != call.world.app.bot_id:
         raise SlackError("cant_delete_message")
@@ -139,86 +128,6 @@ def delete(call: Call) -> Json:
 
 @handles("chat.getPermalink")
 def get_permalink(call: Call) -> Json:
-    """The address of a message."""
     channel = call.channel()
     message = call.message(channel, "message_ts")
     return {"ok": True, "channel": channel.id, "permalink": call.permalink(channel, message)}
-
-
-def _own_channel(call: Call) -> Channel:
-    """A channel by its id alone, as these methods take it."""
-    return call.channel()
-
-
-FARTHEST = 120 * 24 * 3600  # seconds
-WINDOW, MOST_IN_WINDOW = 300, 30  # seconds; messages to be posted in one channel within them
-LOOKS_EVERY = 0.1  # seconds; the clock may be put forward at any moment
-
-
-@handles("chat.scheduleMessage")
-def schedule(call: Call) -> Json:
-    """Keep a message until its time."""
-    world = call.world
-    channel = target(call)
-    given = content.read(call)
-    if given.empty:
-        raise SlackError("no_text")
-    if len(given.text or "") > content.TEXT_TRUNCATED:
-        raise SlackError("msg_too_long")
-    at, now = call.number("post_at", 0, "invalid_time"), world.clock.now()
-    if at <= now:
-        raise SlackError("time_in_past")
-    if at > now + FARTHEST:
-        raise SlackError("time_too_far")
-    near = [item for item in world.scheduled if item["channel"] == channel.id and abs(item["at"] - at) < WINDOW]
-    if len(near) >= MOST_IN_WINDOW:
-        raise SlackError("restricted_too_many")
-    message_id = world.workspace.new_id("Q")
-    fields = given.fields() | thread(call, channel) | content.bot_fields(call)
-    world.scheduled.append({"id": message_id, "at": at, "made": int(now), "channel": channel.id, "fields": fields})
-    answer = {"ok": True, "channel": channel.id, "scheduled_message_id": message_id, "post_at": at}
-    return answer | {"message": {"type": "delayed_message"} | fields}
-
-
-@handles("chat.scheduledMessages.list")
-def list_scheduled(call: Call) -> Json:
-    """The scheduled messages, the next one first."""
-    wanted = call.text("channel")
-    if wanted and wanted not in call.world.workspace.channels:
-        raise SlackError("invalid_channel")
-    oldest, latest = call.number("oldest", 0), call.number("latest", 0)
-    found = [
-        {
-            "id": item["id"],
-            "channel_id": item["channel"],
-            "post_at": item["at"],
-            "date_created": item["made"],
-            "text": item["fields"]["text"],
-        }
-        for item in sorted(call.world.scheduled, key=lambda item: int(item["at"]))
-        if wanted in ("", item["channel"]) and oldest <= item["at"] <= (latest or item["at"])
-    ]
-    page, after = call.page(found, 100)
-    return {"ok": True, "scheduled_messages": page, "response_metadata": after}
-
-
-@handles("chat.deleteScheduledMessage")
-def delete_scheduled(call: Call) -> Json:
-    """Delete a scheduled message before it is posted."""
-    channel, wanted = call.channel(), call.text("scheduled_message_id")
-    for item in call.world.scheduled:
-        if item["id"] == wanted and item["channel"] == channel.id:
-            call.world.scheduled.remove(item)
-            return {"ok": True}
-    raise SlackError("invalid_scheduled_message_id")
-
-
-async def post_what_is_due(world: World) -> None:
-    """Post each scheduled message when its time comes; runs until it is canceled."""
-    while True:
-        await asyncio.sleep(LOOKS_EVERY)
-        for item in [item for item in world.scheduled if item["at"] <= world.clock.now()]:
-            world.scheduled.remove(item)
-            channel = world.workspace.channels.get(item["channel"])
-            if channel is not None and not channel.archived:
-                world.post(channel, item["fields"])

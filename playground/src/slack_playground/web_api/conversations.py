@@ -8,7 +8,6 @@ from slack_playground.values import Json, SlackError
 from slack_playground.web_api.call import LARGEST_SHORT_PAGE, SCOPE_FAMILIES, Call
 from slack_playground.web_api.methods import handles
 from slack_playground.world.event_payloads import with_counts
-from slack_playground.world.rich_text import with_blocks
 from slack_playground.world.workspace import Channel
 
 TYPES = {"public_channel": "public", "private_channel": "private", "im": "im", "mpim": "mpim"}
@@ -17,7 +16,6 @@ MOST_USERS = 8
 
 @handles("conversations.info")
 def info(call: Call) -> Json:
-    """One conversation."""
     channel = call.channel()
     call.needs(channel, "read")
     told = channel.to_slack(call.world.bot.id)
@@ -28,7 +26,6 @@ def info(call: Call) -> Json:
 
 @handles("conversations.list")
 def list_(call: Call) -> Json:
-    """The conversations that the bot can see."""
     words = [word.strip() for word in call.text("types", "public_channel").split(",") if word.strip()]
     if any(word not in TYPES for word in words):
         raise SlackError("invalid_types")
@@ -49,7 +46,6 @@ def list_(call: Call) -> Json:
 
 @handles("conversations.members")
 def members(call: Call) -> Json:
-    """The members of a conversation."""
     channel = call.channel()
     call.needs(channel, "read")
     page, after = call.page(channel.members, 100)
@@ -58,7 +54,6 @@ def members(call: Call) -> Json:
 
 @handles("conversations.join")
 def join(call: Call) -> Json:
-    """Become a member of a public channel."""
     channel = call.channel()
     if channel.kind != "public":
         raise SlackError("method_not_supported_for_channel_type")
@@ -72,13 +67,7 @@ def join(call: Call) -> Json:
 
 @handles("conversations.open")
 def open_(call: Call) -> Json:
-    """Open a direct message, with one user or a few."""
     world = call.world
-    if call.text("channel"):
-        channel = call.channel()
-        if channel.kind not in ("im", "mpim"):
-            raise SlackError("method_not_supported_for_channel_type")
-        return _opened(call, channel, was_open=True)
     ids = [word for word in re.split(r"[,\s]+", call.text("users")) if word]
     if not ids:
         raise SlackError("users_list_not_supplied")
@@ -92,12 +81,7 @@ def open_(call: Call) -> Json:
         raise SlackError("user_disabled")
     people = [world.bot.id, *ids]
     was_open = world.workspace.direct(people) is not None
-    if not was_open and call.flag("prevent_creation"):
-        raise SlackError("channel_not_found")
-    return _opened(call, world.direct(people), was_open=was_open)
-
-
-def _opened(call: Call, channel: Channel, *, was_open: bool) -> Json:
+    channel = world.direct(people)
     told = channel.to_slack(call.world.bot.id) if call.flag("return_im") else {"id": channel.id}
     return {"ok": True, "channel": told} | ({"no_op": True, "already_open": True} if was_open else {})
 
@@ -122,11 +106,9 @@ def replies(call: Call) -> Json:
     message = channel.messages.get(call.text("ts"))
     if message is None or message.get("ephemeral_for"):
         raise SlackError("thread_not_found")
-    inside = {m["ts"] for m in channel.thread(message.get("thread_ts") or message["ts"])}
     parent = message.get("thread_ts") or message["ts"]
-    seen = [m for m in channel.messages.values() if m["ts"] in inside]
-    spanned = {m["ts"] for m in _span(call, channel)}
-    page, after = call.page([m for m in seen if m["ts"] == parent or m["ts"] in spanned], 1000)
+    wanted = {parent, *(m["ts"] for m in _span(call, channel))}
+    page, after = call.page([m for m in channel.thread(parent) if m["ts"] in wanted], 1000)
     answer: Json = {"ok": True, "messages": [_told(call, each) for each in page]}
     return answer | {"has_more": bool(after["next_cursor"]), "response_metadata": after}
 
@@ -150,4 +132,4 @@ def _told(call: Call, message: Json) -> Json:
         told["subtype"] = "thread_broadcast"
     if not call.flag("include_all_metadata"):
         told.pop("metadata", None)
-    return with_blocks(told)
+    return told

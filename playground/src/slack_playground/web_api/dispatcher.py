@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import inspect
 import json
 import time
-from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
@@ -20,21 +17,17 @@ from slack_playground.world.faults import HTTP_KINDS, Fault
 from slack_playground.world.grants import Grants
 from slack_playground.world.world import World
 
-ALWAYS = ("team_id",)  # tokens of a whole organization name the workspace with any method
-SUPERFLUOUS = "superfluous_arg"  # Slack publishes no word for it
+ALWAYS = ("team_id",)  # a token of a whole organization names the workspace with any method
 GARBAGE = '{"ok": tru'
 HTML = "<html><body><h1>{status} {words}</h1></body></html>"
 
 
 class Dispatcher:
-    """Answers `/api/METHOD`."""
-
     def __init__(self, world: World, grants: Grants, *, strict: bool = False) -> None:
         self._world, self._grants = world, grants
         self._strict = strict
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one call."""
         name = request.match_info["method"]
         started = time.monotonic()
         fault = self._world.faults.strike(name, *HTTP_KINDS)
@@ -49,12 +42,13 @@ class Dispatcher:
                 return struck
             if fault and fault.kind == "error":
                 raise SlackError(str(fault["error"]))
-            answer = await self._answer(name, request, token, arguments)
+            answer = self._answer(name, request, token, arguments)
+            if fault and fault.kind == "answer":
+                answer |= fault["fields"]
         except SlackError as error:
             answer = error.to_json()
             if wait := answer.pop("retry_after", None):
                 status, headers = HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)}
-        answer = _with_warnings(answer, _charset(request), [])
         self._note(name, arguments, status, answer, started, fault)
         if fault and fault.kind == "drop_after":
             return drop(request)
@@ -72,20 +66,18 @@ class Dispatcher:
         words: Json = {"method": name, "arguments": args, "status": int(status), "answer": answer, "ms": ms}
         self._world.journal.write("api", **words, **({"fault": fault.kind} if fault else {}))
 
-    async def _answer(self, name: str, request: web.Request, token: str, arguments: Json) -> Json:
+    def _answer(self, name: str, request: web.Request, token: str, arguments: Json) -> Json:
         method = METHODS.get(name)
         if method is None:
             raise SlackError("unknown_method", req_method=name)
         self._check_token(method, request, token)
-        call = Call(self._world, self._grants, name, arguments, app_token=token == self._world.app_token)
+        call = Call(self._world, self._grants, name, arguments)
         call.scope(*method.scopes)
-        warnings = self._check_arguments(name, method, arguments)
+        self._check_arguments(name, method, arguments)
         wait = self._world.rates.method(name, method.tier)
         if wait:
             raise SlackError("ratelimited", retry_after=wait)
-        answer = HANDLERS[name](call)
-        answer = await answer if inspect.isawaitable(answer) else answer
-        return _with_warnings(answer, [SUPERFLUOUS], warnings) if warnings else answer
+        return HANDLERS[name](call)
 
     def _check_token(self, method: Method, request: web.Request, token: str) -> None:
         world = self._world
@@ -95,15 +87,15 @@ class Dispatcher:
             raise SlackError("not_authed")
         if token not in (world.bot_token, world.app_token):
             raise SlackError("invalid_auth")
-        if (token == world.app_token) is not method.app_token and not method.either_token:
+        if (token == world.app_token) is not method.app_token:
             raise SlackError("not_allowed_token_type")
         if world.revoked:
             raise SlackError("token_revoked")
         if method.app_token and request.method != "POST":
             raise SlackError("insecure_request")
 
-    def _check_arguments(self, name: str, method: Method, arguments: Json) -> list[str]:
-        """The warnings about arguments that the method doesn't have; strictly they are refused."""
+    def _check_arguments(self, name: str, method: Method, arguments: Json) -> None:
+        """Slack ignores an argument that the method doesn't have; strictly it's refused, else there is a warning."""
         missing = [each for each in method.required if arguments.get(each) is None]
         if missing:
             raise SlackError("invalid_arguments", *(f"missing required field: {each}" for each in missing))
@@ -114,28 +106,6 @@ class Dispatcher:
             raise SlackError("invalid_arguments", *words)
         for each in unknown:
             self._world.warn(f"{name} has no argument {each!r}. Slack ignores it.")
-        return words
-
-
-def _charset(request: web.Request) -> list[str]:
-    """Slack wants a charset with JSON, and none with a form."""
-    if request.method == "POST" and request.content_type == "application/json" and not request.charset:
-        return ["missing_charset"]
-    if request.content_type == "application/x-www-form-urlencoded" and request.charset:
-        return ["superfluous_charset"]
-    return []
-
-
-def _with_warnings(answer: Json, added: Sequence[str], words: Sequence[str]) -> Json:
-    """The answer with warnings beside those that it has already."""
-    if not added:
-        return answer
-    about = answer.get("response_metadata", {})
-    warnings = [*about.get("warnings", []), *added]
-    told = {"warnings": warnings}
-    if words:
-        told["messages"] = [*about.get("messages", []), *(f"[WARN] {each}" for each in words)]
-    return answer | {"warning": ",".join(warnings), "response_metadata": about | told}
 
 
 async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]:
@@ -144,8 +114,6 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
     kind = request.content_type
     authorization = request.headers.get("Authorization", "")
     token = authorization.removeprefix("Bearer ").strip() if authorization.startswith("Bearer ") else ""
-    if authorization.startswith("Basic "):
-        arguments |= _client(authorization)
     if request.method == "POST" and kind == "application/json":
         try:
             text = await request.text()
@@ -162,16 +130,6 @@ async def _read(request: web.Request, method: Method | None) -> tuple[str, Json]
     if request.method == "POST":
         arguments |= {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
     return token or arguments.pop("token", ""), {k: v for k, v in arguments.items() if k != "token"}
-
-
-def _client(authorization: str) -> Json:
-    """The app's own id and secret, with which it asks for a token."""
-    try:
-        client = base64.b64decode(authorization.removeprefix("Basic "), validate=True).decode()
-    except ValueError:
-        raise SlackError("invalid_client_id") from None
-    client_id, _, secret = client.partition(":")
-    return {"client_id": client_id, "client_secret": secret}
 
 
 async def strike(request: web.Request, fault: Fault | None) -> web.Response | None:

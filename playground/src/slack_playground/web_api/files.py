@@ -5,41 +5,31 @@ from __future__ import annotations
 import mimetypes
 import re
 
-from slack_playground.values import Json, PlaygroundError, SlackError, names
+from slack_playground.values import Json, SlackError
 from slack_playground.web_api import content
 from slack_playground.web_api.call import Call
 from slack_playground.web_api.methods import handles
-from slack_playground.world.workspace import Channel, File, User
+from slack_playground.world.workspace import Channel, File
 from slack_playground.world.world import World
 
 LARGEST = 1_000_000_000  # bytes
-LARGEST_SNIPPET = 1_000_000
-LONGEST_ALT = 1_000  # characters
 MOST_CHANNELS = 100
-MOST_IN_FIELD = 10
-_SAME_TYPE = {"jpeg": "jpg", "htm": "html", "yml": "yaml"}
 TEXTS = ("text/", "application/json", "application/xml", "application/x-yaml", "application/javascript")
 
 
 @handles("files.getUploadURLExternal")
 def get_upload_url(call: Call) -> Json:
-    """The first step: an address for the bytes."""
     length = call.number("length", 0)
     if length <= 0:
         raise SlackError("missing_argument")
     if length > LARGEST:
         raise SlackError("file_upload_size_restricted")
-    if call.text("snippet_type") and length > LARGEST_SNIPPET:
-        raise SlackError("snippet_too_large")
-    if len(call.text("alt_txt")) > LONGEST_ALT:
-        raise SlackError("alt_txt_too_large")
     file = new_file(call.world, call.text("filename"), call.world.bot.id, expected=length)
     file.alt_txt = call.text("alt_txt")
     return {"ok": True, "upload_url": f"{call.world.base_url}/upload/v1/{file.id}", "file_id": file.id}
 
 
 def new_file(world: World, name: str, user: str, *, expected: int = 0, content: bytes = b"") -> File:
-    """A file, with its bytes or without them yet."""
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     ending = name.rpartition(".")[2].lower() if "." in name else "binary"
     file = File(world.workspace.new_id("F"), name, name, user, int(world.clock.now()), kind, ending, content=content)
@@ -49,7 +39,6 @@ def new_file(world: World, name: str, user: str, *, expected: int = 0, content: 
 
 
 def for_page(file: File) -> Json:
-    """For the page."""
     about: Json = {"id": file.id, "name": file.name, "title": file.title, "mimetype": file.mimetype, "user": file.user}
     about |= {"filetype": file.filetype, "size": len(file.content), "url": file.path, "alt_txt": file.alt_txt}
     return about | {
@@ -59,51 +48,14 @@ def for_page(file: File) -> Json:
 
 
 def for_bot(world: World, file: File) -> Json:
-    """For the bot."""
     address = world.base_url + file.path
     about = for_page(file) | {"timestamp": file.created, "pretty_type": file.filetype.upper(), "mode": "hosted"}
     about |= {"url_private": address, "url_private_download": address, "permalink": address, "is_external": False}
     return about | {"is_public": False, "public_url_shared": False, "editable": False, "display_as_bot": False}
 
 
-def _shares(world: World, file: File) -> Json:
-    """The messages with this file, by kind and channel."""
-    shares: Json = {}
-    for channel in world.workspace.channels.values():
-        kind = "public" if channel.kind == "public" else "private"
-        for message in channel.messages.values():
-            if any(each["id"] == file.id for each in message.get("files") or []):
-                share = {"ts": message["ts"], "channel_name": channel.name, "team_id": world.app.team_id}
-                share |= {"share_user_id": message["user"]} | (
-                    {"thread_ts": message["thread_ts"]} if message.get("thread_ts") else {}
-                )
-                shares.setdefault(kind, {}).setdefault(channel.id, []).append(share)
-    return shares
-
-
-def choose(world: World, user: User, element: Json, value: object) -> list[Json]:
-    """The files that a user put into a field of a form, as the bot gets them; `value` is their ids."""
-    wanted = list(dict.fromkeys(map(str, names(value, "value"))))
-    most = element.get("max_files", MOST_IN_FIELD)
-    if len(wanted) > most:
-        raise PlaygroundError("too_many_files", f"This field takes at most {most} files, not {len(wanted)}.")
-    return [for_bot(world, _own(world, user, element, each)) for each in wanted]
-
-
-def _own(world: World, user: User, element: Json, file_id: str) -> File:
-    file = world.workspace.files.get(file_id)
-    if file is None or not file.ready or file.user != user.id:
-        words = f"{user.name} has not uploaded the file {file_id!r}. Use `file` first."
-        raise PlaygroundError("file_not_found", words, status=404)
-    types = [_SAME_TYPE.get(each.lower(), each.lower()) for each in element.get("filetypes") or []]
-    if types and _SAME_TYPE.get(file.filetype, file.filetype) not in types:
-        raise PlaygroundError("wrong_file_type", f"This field takes {', '.join(types)}; {file.name} isn't one of them.")
-    return file
-
-
 @handles("files.completeUploadExternal")
 def complete(call: Call) -> Json:
-    """The third step: the files are there, and are shared where that was asked for."""
     files = [_uploaded(call, asked) for asked in call.objects("files", "invalid_arguments") or []]
     if not files:
         raise SlackError("invalid_arguments", "must provide at least one file [json-pointer:/files]")
@@ -152,15 +104,7 @@ def _channel(call: Call, word: str) -> Channel:
 
 @handles("files.info")
 def info(call: Call) -> Json:
-    """One file."""
     file = call.world.workspace.files.get(call.text("file"))
     if file is None or not file.ready:
         raise SlackError("file_not_found")
-    shared = _shares(call.world, file)
-    channels = call.world.workspace.channels
-    places = [channels[each] for by_channel in shared.values() for each in by_channel]
-    about = for_bot(call.world, file) | {"shares": shared, "is_public": "public" in shared}
-    about |= {"channels": [c.id for c in places if c.kind == "public"]}
-    about |= {"groups": [c.id for c in places if c.kind in ("private", "mpim")]}
-    about |= {"ims": [c.id for c in places if c.kind == "im"]}
-    return {"ok": True, "file": about, "comments": [], "response_metadata": {"next_cursor": ""}}
+    return {"ok": True, "file": for_bot(call.world, file), "comments": [], "response_metadata": {"next_cursor": ""}}

@@ -15,13 +15,11 @@ TIMESTAMP = r"\d+\.\d+"
 
 @handles("reactions.add")
 def add(call: Call) -> Json:
-    """React as the bot."""
     return _react(call, remove=False)
 
 
 @handles("reactions.remove")
 def remove(call: Call) -> Json:
-    """Remove a reaction of the bot."""
     if not call.text("timestamp") or not call.text("channel"):
         raise SlackError("no_item_specified")
     return _react(call, remove=True)
@@ -44,34 +42,8 @@ def _react(call: Call, *, remove: bool) -> Json:
     return {"ok": True}
 
 
-@handles("reactions.get")
-def get(call: Call) -> Json:
-    """The reactions to a message."""
-    if not call.text("timestamp") or not call.text("channel"):
-        raise SlackError("no_item_specified")
-    channel = call.channel()
-    return {"ok": True} | _item(call, channel, call.message(channel, "timestamp"))
-
-
-@handles("reactions.list")
-def list_(call: Call) -> Json:
-    """The messages that a user reacted to, else the bot."""
-    user = call.user() if call.text("user") else call.world.bot
-    bot = call.world.bot.id
-    found = [
-        _item(call, channel, message)
-        for channel in call.world.workspace.channels.values()
-        if channel.kind == "public" or bot in channel.members
-        for message in channel.messages.values()
-        if any(user.id in reaction["users"] for reaction in message.get("reactions") or [])
-    ]
-    page, after = call.page(found[::-1], 100)
-    return {"ok": True, "items": page, "response_metadata": after}
-
-
 @handles("pins.add")
 def pin(call: Call) -> Json:
-    """Pin a message."""
     channel, message = _pinnable(call)
     if not call.world.pin(channel, message, call.world.bot):
         raise SlackError("already_pinned")
@@ -80,7 +52,6 @@ def pin(call: Call) -> Json:
 
 @handles("pins.remove")
 def unpin(call: Call) -> Json:
-    """Unpin a message."""
     channel, message = _pinnable(call)
     if not call.world.pin(channel, message, call.world.bot, remove=True):
         raise SlackError("no_pin")
@@ -89,7 +60,6 @@ def unpin(call: Call) -> Json:
 
 @handles("pins.list")
 def pins(call: Call) -> Json:
-    """The pinned messages of a channel."""
     channel = call.channel(member=True)
     items = [_item(call, channel, channel.messages[ts]) | {"created": int(float(ts))} for ts in channel.pins[::-1]]
     return {"ok": True, "items": items}

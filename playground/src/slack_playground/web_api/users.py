@@ -10,7 +10,6 @@ from slack_playground.world.workspace import User
 
 @handles("apps.connections.open")
 def connections_open(call: Call) -> Json:
-    """A ticket for one connection."""
     world = call.world
     address = "ws" + world.base_url.removeprefix("http")
     return {"ok": True, "url": f"{address}/link/?ticket={call.grants.ticket()}&app_id={world.app.app_id}"}
@@ -27,18 +26,16 @@ def api_test(call: Call) -> Json:
 
 @handles("auth.test")
 def auth_test(call: Call) -> Json:
-    """The identity behind the token."""
     world = call.world
-    if call.app_token:
-        return {"ok": True, "app_id": world.app.app_id, "app_name": world.app.name}
+    team = world.workspace.team
+    told = {"team": team["name"], "team_id": team["id"], "is_enterprise_install": False}
     who = {"user": world.bot.name, "user_id": world.bot.id, "bot_id": world.app.bot_id}
-    return {"ok": True, "url": f"{world.base_url}/"} | who | world.installation.auth_test(world.workspace.team)
+    return {"ok": True, "url": f"{world.base_url}/"} | told | who
 
 
 @handles("team.info")
 def team_info(call: Call) -> Json:
-    """The workspace."""
-    team = call.world.installation.team(call.world.workspace.team)
+    team = call.world.workspace.team
     if call.text("team") not in ("", team["id"]):
         raise SlackError("team_not_found")
     return {"ok": True, "team": team | {"email_domain": "playground.example", "icon": {"image_default": True}}}
@@ -46,7 +43,6 @@ def team_info(call: Call) -> Json:
 
 @handles("bots.info")
 def bots_info(call: Call) -> Json:
-    """The bot."""
     app = call.world.app
     if call.text("bot") != app.bot_id:
         raise SlackError("bot_not_found")
@@ -55,19 +51,17 @@ def bots_info(call: Call) -> Json:
 
 
 def _told(call: Call, user: User) -> Json:
-    return call.world.user_json(user, email=call.world.app.has_scope("users:read.email"))
+    return user.to_slack(email=call.world.app.has_scope("users:read.email"))
 
 
 @handles("users.info")
 def users_info(call: Call) -> Json:
-    """One user."""
     told = _told(call, call.user())
     return {"ok": True, "user": told | ({"locale": "en-US"} if call.flag("include_locale") else {})}
 
 
 @handles("users.list")
 def users_list(call: Call) -> Json:
-    """All users."""
     page, after = call.page(list(call.world.workspace.users.values()), 1000)
     return {
         "ok": True,
@@ -79,7 +73,6 @@ def users_list(call: Call) -> Json:
 
 @handles("users.lookupByEmail")
 def users_lookup(call: Call) -> Json:
-    """The user of this address."""
     wanted = call.text("email").lower()
     for user in call.world.workspace.users.values():
         if wanted and user.email.lower() == wanted and not user.deleted:
@@ -87,24 +80,13 @@ def users_lookup(call: Call) -> Json:
     raise SlackError("users_not_found")
 
 
-@handles("users.profile.get")
-def users_profile(call: Call) -> Json:
-    """The profile of one user, else of the bot."""
-    user = call.user() if call.text("user") else call.world.bot
-    return {"ok": True, "profile": _told(call, user)["profile"]}
-
-
 @handles("usergroups.list")
 def usergroups_list(call: Call) -> Json:
-    """All user groups."""
     told = []
     for group in call.world.workspace.groups.values():
-        if group.disabled and not call.flag("include_disabled"):
-            continue
         one: Json = {"id": group.id, "team_id": group.team_id, "is_usergroup": True, "name": group.name}
         one |= {"handle": group.handle, "description": "", "date_create": 0, "date_update": 0}
-        one |= {"date_delete": int(group.disabled), "is_external": False, "auto_type": None, "deleted_by": None}
-        one |= {"created_by": "USLACKBOT", "updated_by": "USLACKBOT", "prefs": {"channels": [], "groups": []}}
+        one |= {"date_delete": 0, "is_external": False}
         if call.flag("include_users"):
             one["users"] = group.users
         if call.flag("include_count"):
@@ -115,8 +97,7 @@ def usergroups_list(call: Call) -> Json:
 
 @handles("usergroups.users.list")
 def usergroups_users(call: Call) -> Json:
-    """The members of a user group."""
     group = call.world.workspace.groups.get(call.text("usergroup"))
-    if group is None or (group.disabled and not call.flag("include_disabled")):
+    if group is None:
         raise SlackError("no_such_subteam")
     return {"ok": True, "users": group.users}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 
 from slack_playground.values import Json, SlackError
 from slack_playground.web_api import content
@@ -13,7 +12,6 @@ from slack_playground.world import elements
 from slack_playground.world.grants import Trigger
 from slack_playground.world.world import World
 
-LARGEST = 250_000  # bytes as JSON
 STACK = 3
 
 OWN = ("user", "errors", "current")
@@ -24,7 +22,6 @@ PARTS = ("type", "title", "submit", "close", "blocks", "private_metadata", "call
 
 @handles("views.open")
 def open_(call: Call) -> Json:
-    """Show a modal for what the user just did."""
     payload, trigger = _read_modal(call), _trigger(call)
     stack = call.world.workspace.modals.get(trigger.user, [])
     stack = stack if trigger.view_id and any(view["id"] == trigger.view_id for view in stack) else []
@@ -33,7 +30,6 @@ def open_(call: Call) -> Json:
 
 @handles("views.push")
 def push(call: Call) -> Json:
-    """Put a modal on top of those that are open."""
     payload, trigger = _read_modal(call), _trigger(call)
     stack = call.world.workspace.modals.get(trigger.user, [])
     if not stack:
@@ -52,14 +48,13 @@ def _push(call: Call, trigger: Trigger, stack: list[Json], payload: Json) -> Jso
 
 @handles("views.update")
 def update(call: Call) -> Json:
-    """Change a view that is open, or a Home that was published."""
     payload = _read(call)
     world = call.world
     wanted_id, wanted_name = call.text("view_id"), call.text("external_id")
     if not wanted_id and not wanted_name:
         raise SlackError("invalid_arguments", "missing required field: view_id")
-    every = [v for stack in world.workspace.modals.values() for v in stack] + list(world.workspace.homes.values())
-    view = next((v for v in every if v["id"] == wanted_id or (wanted_name and v["external_id"] == wanted_name)), None)
+    views = world.workspace.views()
+    view = next((v for v in views if v["id"] == wanted_id or (wanted_name and v["external_id"] == wanted_name)), None)
     if view is None:
         raise SlackError("not_found")
     if call.text("hash") and call.text("hash") != view["hash"]:
@@ -73,7 +68,6 @@ def update(call: Call) -> Json:
 
 @handles("views.publish")
 def publish(call: Call) -> Json:
-    """Show a user their Home of this app."""
     payload = _read(call)
     world = call.world
     if payload["type"] != "home":
@@ -112,8 +106,6 @@ def _read(call: Call) -> Json:
 
 def check(payload: Json) -> Json:
     """A view as a bot sends it, refused where Slack would."""
-    if len(json.dumps(payload, ensure_ascii=False).encode(errors="backslashreplace")) > LARGEST:
-        raise SlackError("view_too_large")
     content.check_view(payload)
     return payload
 
@@ -127,9 +119,7 @@ def _trigger(call: Call) -> Trigger:
 
 def _unique_name(world: World, payload: Json, itself: Json | None) -> None:
     name = payload.get("external_id")
-    space = world.workspace
-    every = [v for stack in space.modals.values() for v in stack] + list(space.homes.values())
-    if name and any(v["external_id"] == name and v is not itself for v in every):
+    if name and any(view["external_id"] == name and view is not itself for view in world.workspace.views()):
         raise SlackError("duplicate_external_id")
 
 

@@ -13,13 +13,12 @@ ONE_OPTION = ("static_select", "external_select", "radio_buttons", "overflow")
 MANY_OPTIONS = ("multi_static_select", "multi_external_select", "checkboxes")
 TEXTS = ("plain_text_input", "email_text_input", "url_text_input", "number_input")
 COLORS = {"good": "2eb886", "warning": "daa038", "danger": "a30200"}
-WITHOUT_STATE = ("button", "workflow_button", "overflow", "feedback_buttons", "icon_button", "image")
+WITHOUT_STATE = ("button", "overflow", "image")
+CLICKED = ("button", "overflow", "checkboxes", "radio_buttons")
 
 
 @dataclass(frozen=True)
 class Found:
-    """An element and the block that it stands in."""
-
     block: Json
     element: Json
 
@@ -52,8 +51,7 @@ def fill_ids(blocks: list[Json], fresh: Callable[[], str]) -> None:
 def _fill(value: object, fresh: Callable[[], str]) -> None:
     if isinstance(value, dict):
         kind = value.get("type", "")
-        pickers = ("button", "overflow", "checkboxes", "radio_buttons", "feedback_buttons", "icon_button")
-        if kind in pickers or kind.endswith(("_select", "picker", "_input")):
+        if kind in CLICKED or kind.endswith(("_select", "picker", "_input")):
             value.setdefault("action_id", fresh())
         for inner in value.values():
             _fill(inner, fresh)
@@ -63,7 +61,6 @@ def _fill(value: object, fresh: Callable[[], str]) -> None:
 
 
 def message_blocks(message: Json) -> list[Json]:
-    """The blocks of a message and of its attachments."""
     attached = [block for item in message.get("attachments") or [] for block in item.get("blocks") or []]
     return [*(message.get("blocks") or []), *attached]
 
@@ -87,7 +84,6 @@ def attachment_of(message: Json, block: Json) -> int | None:
 
 
 def options(element: Json) -> list[Json]:
-    """All options of a select, flat."""
     groups = element.get("option_groups") or []
     return [*(element.get("options") or []), *(option for group in groups for option in group.get("options") or [])]
 
@@ -103,10 +99,8 @@ def start(element: Json) -> Json | None:
         return {"type": kind, "selected_options": element.get("initial_options") or []}
     if kind in TEXTS:
         return {"type": kind, "value": element.get("initial_value")}
-    for ending, (key, initial) in _KEYS.items():
-        if kind == ending:
-            return {"type": kind, key: element.get(initial) if initial else []}
-    return {"type": kind}
+    key, initial = _KEYS[kind]
+    return {"type": kind, key: element.get(initial) or ([] if kind.startswith("multi_") else None)}
 
 
 def current(element: Json, workspace: Workspace, channel_id: str) -> Json | None:
@@ -138,8 +132,6 @@ _KEYS = {
     "datepicker": ("selected_date", "initial_date"),
     "timepicker": ("selected_time", "initial_time"),
     "datetimepicker": ("selected_date_time", "initial_date_time"),
-    "rich_text_input": ("rich_text_value", "initial_value"),
-    "file_input": ("files", ""),
 }
 _FORMS = {"datepicker": r"\d{4}-\d\d-\d\d", "timepicker": r"[0-2]\d:[0-5]\d"}
 
@@ -153,7 +145,7 @@ def state(element: Json, value: object, workspace: Workspace) -> Json:
         return {"type": kind, "selected_options": [_option(element, each) for each in _list(value)]}
     if kind in TEXTS:
         return {"type": kind, "value": None if value in (None, "") else str(value)}
-    if kind not in _KEYS:
+    if kind == "button":
         return {"type": kind}
     key = _KEYS[kind][0]
     if kind.startswith("multi_"):
@@ -169,7 +161,6 @@ def state(element: Json, value: object, workspace: Workspace) -> Json:
 
 
 def is_empty(state: Json) -> bool:
-    """True if nothing is chosen or typed."""
     return not any(value for key, value in state.items() if key != "type")
 
 

@@ -5,33 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slack_playground.values import Json
-from slack_playground.world.rich_text import with_blocks
 from slack_playground.world.workspace import Channel, User
 
 CHANNEL_TYPES = {"public": "channel", "private": "group", "im": "im", "mpim": "mpim"}
 SUBSCRIPTIONS = {"public": "message.channels", "private": "message.groups", "im": "message.im", "mpim": "message.mpim"}
 COUNTS = ("reply_count", "reply_users", "reply_users_count", "latest_reply")
 ICONS = {"icon_emoji": "emoji", "icon_url": "image_48"}
-HIDDEN = ("ephemeral_for", "state", "broadcast", "assistant", "streaming", *COUNTS)
-
-METADATA = ("posted", "updated", "deleted")
+HIDDEN = ("ephemeral_for", "state", "broadcast", *COUNTS)
 
 EVENTS = {
     **{event: (f"{event.removeprefix('message.')}:history",) for event in SUBSCRIPTIONS.values()},
     "app_home_opened": (),
     "app_mention": ("app_mentions:read",),
-    **dict.fromkeys(("assistant_thread_started", "assistant_thread_context_changed"), ("assistant:write",)),
-    **dict.fromkeys((f"channel_{word}" for word in ("created", "rename", "archive", "unarchive")), ("channels:read",)),
-    **dict.fromkeys((f"group_{word}" for word in ("rename", "archive", "unarchive")), ("groups:read",)),
+    "channel_created": ("channels:read",),
     "file_shared": ("files:read",),
     "member_joined_channel": ("channels:read", "groups:read", "mpim:read"),
     "member_left_channel": ("channels:read", "groups:read"),
-    **dict.fromkeys((f"message_metadata_{word}" for word in METADATA), ("metadata.message:read",)),
     **dict.fromkeys(("pin_added", "pin_removed"), ("pins:read",)),
     "reaction_added": ("reactions:read",),
     "reaction_removed": ("reactions:read",),
     "team_join": ("users:read",),
-    "user_change": ("users:read",),
 }
 """All events that are sent, each with its scopes; any one of them is enough."""
 
@@ -52,7 +45,7 @@ def with_counts(message: Json) -> Json:
 
 def of_message(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
     """A new message, and a mention of the bot in it."""
-    event = with_blocks(plain(message)) | {
+    event = plain(message) | {
         "channel": channel.id,
         "channel_type": CHANNEL_TYPES[channel.kind],
         "event_ts": message["ts"],
@@ -72,72 +65,36 @@ def of_mention(message: Json, channel: Channel, bot: str) -> Iterator[Json]:
     if f"<@{bot}>" in message["text"] and message.get("user") != bot and channel.kind != "im":
         own = {"type": "app_mention", "channel": channel.id, "team": "T0PLAYGROUND"}
         ts = message.get("edited", message)["ts"]
-        mention = {key: value for key, value in with_blocks(plain(message)).items() if key != "subtype"}
+        mention = {key: value for key, value in plain(message).items() if key != "subtype"}
         yield _event("app_mention", mention | own | {"event_ts": ts}, channel)
 
 
 def of_files(message: Json, channel: Channel) -> Iterator[Json]:
-    """The files that a message shares."""
     for file in message.get("files") or []:
         event = {"type": "file_shared", "file_id": file["id"], "file": {"id": file["id"]}, "user_id": message["user"]}
         yield _event("file_shared", event | {"channel_id": channel.id, "event_ts": message["ts"]}, channel)
 
 
 def of_change(message: Json, before: Json, channel: Channel, ts: str) -> Json:
-    """A changed message."""
-    return _event(
-        SUBSCRIPTIONS[channel.kind],
-        {
-            "type": "message",
-            "subtype": "message_changed",
-            "channel": channel.id,
-            "channel_type": CHANNEL_TYPES[channel.kind],
-            "message": with_blocks(plain(message)),
-            "previous_message": with_blocks(plain(before)),
-            "ts": ts,
-            "event_ts": ts,
-            "hidden": True,
-        },
-        channel,
-    )
-
-
-def of_metadata(name: str, message: Json, channel: Channel, team: str, ts: str, **more: Json) -> Json:
-    """Metadata was posted, changed or deleted with its message."""
-    event: Json = {"type": name, "app_id": message.get("app_id"), "bot_id": message.get("bot_id")}
-    event |= {"user_id": message.get("user"), "team_id": team, "channel_id": channel.id}
-    event |= {"message_ts": message["ts"], "event_ts": ts} | more
-    return _event(name, event, channel)
+    return _edit_event("message_changed", channel, ts, message=plain(message), previous_message=plain(before))
 
 
 def of_deletion(message: Json, channel: Channel, ts: str) -> Json:
-    """A deleted message."""
-    return _event(
-        SUBSCRIPTIONS[channel.kind],
-        {
-            "type": "message",
-            "subtype": "message_deleted",
-            "channel": channel.id,
-            "channel_type": CHANNEL_TYPES[channel.kind],
-            "deleted_ts": message["ts"],
-            "previous_message": plain(message),
-            "ts": ts,
-            "event_ts": ts,
-            "hidden": True,
-        },
-        channel,
-    )
+    return _edit_event("message_deleted", channel, ts, deleted_ts=message["ts"], previous_message=plain(message))
+
+
+def _edit_event(subtype: str, channel: Channel, ts: str, **fields: object) -> Json:
+    event = {"type": "message", "subtype": subtype, "channel": channel.id, "channel_type": CHANNEL_TYPES[channel.kind]}
+    return _event(SUBSCRIPTIONS[channel.kind], event | fields | {"ts": ts, "event_ts": ts, "hidden": True}, channel)
 
 
 def of_reaction(name: str, message: Json, channel: Channel, user: User, emoji: str, ts: str) -> Json:
-    """A reaction that was added or removed."""
     item = {"type": "message", "channel": channel.id, "ts": message["ts"]}
     event = {"type": name, "user": user.id, "reaction": emoji, "item": item, "event_ts": ts}
     return _event(name, event | {"item_user": message.get("user")}, channel)
 
 
 def of_pin(name: str, message: Json, channel: Channel, user: User, ts: str) -> Json:
-    """A message was pinned, or its pin removed."""
     now = int(float(ts))
     item: Json = {
         "type": "message",
@@ -152,21 +109,9 @@ def of_pin(name: str, message: Json, channel: Channel, user: User, ts: str) -> J
     return _event(name, event | ({"has_pins": bool(channel.pins)} if name == "pin_removed" else {}), channel)
 
 
-def of_assistant(name: str, user: User, channel: Channel, thread_ts: str, context: Json, ts: str) -> Json:
-    """Somebody started a thread with the assistant, or looks at another channel beside it."""
-    thread = {"user_id": user.id, "context": context, "channel_id": channel.id, "thread_ts": thread_ts}
-    return _event(name, {"type": name, "assistant_thread": thread, "event_ts": ts}, None)
-
-
-def of_channel(name: str, channel: Channel, user: str, ts: str) -> Json:
-    """A channel was made, renamed, archived or unarchived; of a private one the event has another name."""
-    if channel.kind == "private":
-        name = name.replace("channel_", "group_")
-    whole = name.endswith(("created", "rename"))
-    event = {"type": name, "channel": channel.to_slack(user) if whole else channel.id, "event_ts": ts}
-    if name == "group_unarchive":
-        event["actor_id"] = user
-    return _event(name, event if whole else event | {"user": user}, None if whole else channel)
+def of_creation(channel: Channel, bot: str, ts: str) -> Json:
+    event = {"type": "channel_created", "channel": channel.to_slack(bot), "event_ts": ts}
+    return _event("channel_created", event, None)
 
 
 def of_membership(name: str, channel: Channel, user: User, ts: str, inviter: str = "") -> Json:
@@ -176,20 +121,12 @@ def of_membership(name: str, channel: Channel, user: User, ts: str, inviter: str
     return _event(name, event | {"channel_type": CHANNEL_TYPES[channel.kind][0].upper()}, channel)
 
 
-def of_user(user: Json, ts: str) -> Json:
-    """Somebody's record changed."""
-    event = {"type": "user_change", "user": user, "cache_ts": int(float(ts)), "event_ts": ts}
-    return _event("user_change", event, None)
-
-
 def of_joining(user: Json, ts: str) -> Json:
-    """Somebody is new in the workspace."""
     event = {"type": "team_join", "user": user, "cache_ts": int(float(ts)), "event_ts": ts}
     return _event("team_join", event, None)
 
 
 def of_home(user: User, tab: str, channel: Channel, view: Json | None, ts: str) -> Json:
-    """Somebody opened the app's Home."""
     event: Json = {"type": "app_home_opened", "user": user.id, "channel": channel.id, "tab": tab, "event_ts": ts}
     if view and tab == "home":
         event["view"] = view

@@ -11,16 +11,14 @@ from typing import Any
 from slack_playground.values import Clock, Json, PlaygroundError, number
 from slack_playground.world.feed import Feed
 
-HTTP_KINDS = ("ratelimited", "status", "error", "drop_before", "drop_after", "delay", "garbage")
+HTTP_KINDS = ("ratelimited", "status", "error", "drop_before", "drop_after", "delay", "garbage", "answer")
 SOCKET_KINDS = ("duplicate", "redeliver", "lose", "lose_ack")
 FIRST_STATUS, LAST_STATUS = 200, 599
-PARAMETERS = {"retry_after": 1, "status": 500, "error": "internal_error", "seconds": 1.0}
+PARAMETERS: Json = {"retry_after": 1, "status": 500, "error": "internal_error", "seconds": 1.0, "fields": {}}
 
 
 @dataclass
 class Fault:
-    """One fault and the calls that it strikes."""
-
     id: str
     kind: str
     method: str
@@ -33,7 +31,6 @@ class Fault:
         return self.parameters.get(name, PARAMETERS.get(name))
 
     def to_json(self) -> Json:
-        """As it was set."""
         own = {key: value for key, value in vars(self).items() if key != "parameters"}
         return own | self.parameters
 
@@ -47,7 +44,6 @@ class Faults:
         self._n = 0
 
     def add(self, kind: str, method: str = "*", *, times: int = 1, after: int = 0, **parameters: object) -> Fault:
-        """Set a fault."""
         if kind not in HTTP_KINDS + SOCKET_KINDS:
             kinds = ", ".join(HTTP_KINDS + SOCKET_KINDS)
             raise PlaygroundError("unknown_fault", f"There is no fault {kind!r}; there are {kinds}.")
@@ -58,6 +54,8 @@ class Faults:
             number(parameters.get(name), name)
         if not FIRST_STATUS <= number(parameters.get("status"), "status", FIRST_STATUS) <= LAST_STATUS:
             raise PlaygroundError("bad_value", f"`status` is from {FIRST_STATUS} to {LAST_STATUS}.")
+        if not isinstance(parameters.get("fields", {}), dict):
+            raise PlaygroundError("bad_value", f"`fields` is an object, not {parameters['fields']!r}.")
         if kind in SOCKET_KINDS:
             method = "socket"
         self._n += 1
@@ -82,14 +80,12 @@ class Faults:
         return None
 
     def clear(self, fault_id: str | None = None) -> None:
-        """Remove one fault, or all."""
         if fault_id and not any(fault.id == fault_id for fault in self._all):
             raise PlaygroundError("no_such_fault", f"There is no fault {fault_id!r} now.", status=404)
         self._all = [fault for fault in self._all if fault_id and fault.id != fault_id]
         self._told()
 
     def to_json(self) -> list[Json]:
-        """All active faults."""
         return [fault.to_json() for fault in self._all]
 
     def _told(self) -> None:
@@ -111,7 +107,6 @@ class Rates:
         self._posts: dict[str, float] = {}
 
     def method(self, name: str, tier: str) -> int:
-        """A call of this method."""
         if not self.on:
             return 0
         now, calls = self._clock.now(), self._calls[name]

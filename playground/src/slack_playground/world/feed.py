@@ -51,7 +51,6 @@ class Feed:
         return queue
 
     def forget(self, queue: asyncio.Queue[Json]) -> None:
-        """This listener is gone."""
         self._queues.discard(queue)
 
     async def until(self, condition: Callable[[], T], seconds: float) -> T:
@@ -83,7 +82,6 @@ class Journal:
         self._n = 0
 
     def write(self, kind: str, **fields: object) -> Json:
-        """Add one entry."""
         self._n += 1
         entry = {"n": self._n, "at": round(self._clock.now(), 6), "kind": kind, **fields}
         self.entries.append(entry)
@@ -98,7 +96,6 @@ class Journal:
         return [e for e in self.entries if e["n"] > since and kind in (None, e["kind"])]
 
     def close(self) -> None:
-        """Close the file."""
         if self._file:
             self._file.close()
             self._file = None

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from slack_playground.values import SlackError
 from slack_playground.world.world import World
 
-CODE_SECONDS = 600
-
 
 @dataclass
 class Trigger:
@@ -28,38 +26,22 @@ class Trigger:
 class ResponseUrl:
     """Leave to answer where something was done, a few times."""
 
-    key: str
-    path: str
     channel: str
     user: str
     granted: float
     message: str = ""
-    thread_ts: str = ""
     uses: int = 0
 
 
-@dataclass(frozen=True)
-class Code:
-    """Leave to get the bot's token, because a person allowed the app."""
-
-    redirect_uri: str
-    scope: str
-    granted: float
-
-
 class Grants:
-    """All grants of one playground."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._triggers: dict[str, Trigger] = {}
         self.urls: dict[str, ResponseUrl] = {}
         self._tickets: dict[str, float] = {}
-        self._codes: dict[str, Code] = {}
         self._n = 1000
 
     def trigger(self, user: str, view_id: str = "", channel: str = "") -> str:
-        """A new trigger for what this user just did, looking at this conversation."""
         self._n += 1
         trigger_id = f"{self._n}.{self._n}.{secrets.token_hex(16)}"
         self._triggers[trigger_id] = Trigger(trigger_id, user, self._world.clock.now(), view_id, channel)
@@ -76,13 +58,10 @@ class Grants:
             raise SlackError("expired_trigger_id")
         return trigger
 
-    def response_url(self, kind: str, channel: str, user: str, *, message: str = "", thread_ts: str = "") -> str:
+    def response_url(self, kind: str, channel: str, user: str, *, message: str = "") -> str:
         """A new address at which the bot may answer."""
-        key = secrets.token_hex(12)
-        path = f"/{kind}/{self._world.app.team_id}/{key}"
-        self.urls[path] = ResponseUrl(
-            key, path, channel, user, self._world.clock.now(), message=message, thread_ts=thread_ts
-        )
+        path = f"/{kind}/{self._world.app.team_id}/{secrets.token_hex(12)}"
+        self.urls[path] = ResponseUrl(channel, user, self._world.clock.now(), message)
         return self._world.base_url + path
 
     def answer(self, path: str) -> ResponseUrl:
@@ -94,19 +73,7 @@ class Grants:
             raise SlackError("used_url")
         return url
 
-    def code(self, redirect_uri: str, scope: str) -> str:
-        """A code for oauth.v2.access."""
-        code = f"{self._n}.{secrets.token_hex(16)}"
-        self._codes[code] = Code(redirect_uri, scope, self._world.clock.now())
-        return code
-
-    def redeem_code(self, code: str) -> Code | None:
-        """Use a code, once and within ten minutes."""
-        grant = self._codes.pop(code, None)
-        return grant if grant and self._world.clock.now() - grant.granted <= CODE_SECONDS else None
-
     def ticket(self) -> str:
-        """A ticket for one connection, soon."""
         ticket = secrets.token_hex(16)
         self._tickets[ticket] = self._world.clock.now()
         return ticket

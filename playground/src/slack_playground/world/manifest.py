@@ -28,23 +28,17 @@ class App:
     messages_read_only: bool = False
     interactive: bool = True
     any_command: bool = True
-    assistant: bool = True
-    metadata: frozenset[str] = frozenset({ANY})
-    """The kinds of message metadata that the app gets events about."""
     app_id: str = "A0PLAYGROUND"
     bot_id: str = "B0PLAYGROUND"
     team_id: str = field(default="T0PLAYGROUND")
 
     def has_scope(self, *wanted: str) -> bool:
-        """True if one of these scopes is granted."""
         return ANY in self.scopes or not wanted or any(scope in self.scopes for scope in wanted)
 
     def subscribes_to(self, event: str) -> bool:
-        """True if the app subscribes to this event."""
         return ANY in self.events or event in self.events
 
     def command(self, word: str) -> Json | None:
-        """The slash command of this name."""
         for command in self.commands:
             if command["command"] == word:
                 return command
@@ -52,7 +46,6 @@ class App:
 
 
 def read(path: Path | str) -> App:
-    """Read a manifest, YAML or JSON."""
     try:
         document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
@@ -63,7 +56,6 @@ def read(path: Path | str) -> App:
 
 
 def parse(document: Json) -> App:
-    """The app that this manifest describes."""
     features, settings = _at(document, "features"), _at(document, "settings")
     home, subscriptions = _at(features, "app_home"), _at(settings, "event_subscriptions")
     bot_name = _at(features, "bot_user").get("display_name")
@@ -78,8 +70,6 @@ def parse(document: Json) -> App:
         messages_read_only=bool(home.get("messages_tab_read_only_enabled", False)),
         interactive=bool(_at(settings, "interactivity").get("is_enabled", False)),
         any_command=False,
-        assistant="assistant_view" in features or "agent_view" in features,
-        metadata=frozenset(str(each.get("event_type")) for each in subscriptions.get("metadata_subscriptions") or ()),
     )
 
 

@@ -13,8 +13,6 @@ ID_LENGTH = 11
 
 @dataclass
 class User:
-    """One member of the workspace, or a bot."""
-
     id: str
     name: str
     team_id: str
@@ -27,41 +25,28 @@ class User:
     is_ultra_restricted: bool = False
     deleted: bool = False
     tz: str = "Etc/UTC"
-    teams: list[str] = field(init=False, default_factory=list)
-    """On Enterprise, the workspaces that the user is a member of; the app's own where the list is empty."""
 
     def to_json(self) -> Json:
-        """For the page."""
         return dict(vars(self))
 
     def to_slack(self, *, email: bool) -> Json:
         """As users.info tells it; the address only to those who may read it."""
         first, _, last = self.real_name.partition(" ")
         profile: Json = {
-            "title": "",
-            "phone": "",
-            "status_text": "",
-            "status_emoji": "",
             "first_name": first,
             "last_name": last,
             "real_name": self.real_name,
-            "real_name_normalized": self.real_name,
             "display_name": self.display_name,
-            "display_name_normalized": self.display_name,
             "team": self.team_id,
         }
         if email and self.email:
             profile["email"] = self.email
-        known = {key: value for key, value in vars(self).items() if key not in ("display_name", "email", "teams")}
+        known = {key: value for key, value in vars(self).items() if key not in ("display_name", "email")}
         return known | {
             "tz_offset": 0,
             "tz_label": "Coordinated Universal Time",
-            "color": "9f69e7",
             "is_owner": False,
-            "is_primary_owner": False,
             "is_app_user": False,
-            "is_email_confirmed": not self.is_bot,
-            "updated": 0,
             "profile": profile,
         }
 
@@ -83,7 +68,6 @@ class Channel:
     messages: dict[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> Json:
-        """For the page: without the messages."""
         return {key: value for key, value in vars(self).items() if key not in ("messages", "created", "creator")}
 
     def to_slack(self, viewer: str) -> Json:
@@ -102,15 +86,7 @@ class Channel:
             return common | {"user": others[0], "is_user_deleted": False, "is_open": True, "priority": 0}
         return common | {
             "name": self.name,
-            "name_normalized": self.name,
-            "unlinked": 0,
             "is_ext_shared": False,
-            "is_pending_ext_shared": False,
-            "pending_shared": [],
-            "pending_connected_team_ids": [],
-            "parent_conversation": None,
-            "shared_team_ids": ["T0PLAYGROUND"],
-            "previous_names": [],
             "is_channel": self.kind == "public",
             "is_group": self.kind in ("private", "mpim"),
             "is_mpim": self.kind == "mpim",
@@ -124,30 +100,23 @@ class Channel:
         }
 
     def thread(self, ts: str) -> list[Json]:
-        """A parent and its replies, oldest first."""
         return [m for m in self.messages.values() if ts in (m["ts"], m.get("thread_ts")) and not m.get("ephemeral_for")]
 
 
 @dataclass
 class UserGroup:
-    """A named group of users."""
-
     id: str
     handle: str
     name: str
     team_id: str
     users: list[str] = field(default_factory=list)
-    disabled: bool = False
 
     def to_json(self) -> Json:
-        """For the page."""
         return dict(vars(self))
 
 
 @dataclass
 class File:
-    """One uploaded file."""
-
     id: str
     name: str
     title: str
@@ -162,7 +131,6 @@ class File:
 
     @property
     def path(self) -> str:
-        """The path of its bytes."""
         return f"/files/{self.id}/{re.sub(r'[^A-Za-z0-9._-]', '_', self.name)}"
 
 
@@ -198,14 +166,12 @@ class Workspace:
         return f"{self._last_ts // 1_000_000}.{self._last_ts % 1_000_000:06d}"
 
     def find_user(self, word: object) -> User | None:
-        """By id or name."""
         if not isinstance(word, str):
             return None
         name = word.removeprefix("@")
         return self.users.get(word) or next((u for u in self.users.values() if u.name == name), None)
 
     def find_channel(self, word: object) -> Channel | None:
-        """By id or name."""
         if not isinstance(word, str):
             return None
         name = word.removeprefix("#")
@@ -228,12 +194,13 @@ class Workspace:
         raise PlaygroundError("channel_not_found", f"There is no channel {word!r}; there are {names}.", status=404)
 
     def direct(self, users: list[str]) -> Channel | None:
-        """The direct message between exactly these users."""
         wanted = set(users)
         found = (c for c in self.channels.values() if c.kind in ("im", "mpim") and set(c.members) == wanted)
         return next(found, None)
 
+    def views(self) -> list[Json]:
+        """All views that are open, and all Homes."""
+        return [view for stack in self.modals.values() for view in stack] + list(self.homes.values())
+
     def view(self, view_id: object) -> Json | None:
-        """An open view by its id."""
-        every = [view for stack in self.modals.values() for view in stack] + list(self.homes.values())
-        return next((view for view in every if view["id"] == view_id), None)
+        return next((view for view in self.views() if view["id"] == view_id), None)

@@ -11,19 +11,14 @@ from slack_playground.values import Clock, Json, Timings
 from slack_playground.world import elements, event_payloads
 from slack_playground.world.faults import Faults, Rates
 from slack_playground.world.feed import Feed, Journal
-from slack_playground.world.installation import Installation
 from slack_playground.world.manifest import App
 from slack_playground.world.workspace import Channel, User, UserGroup, Workspace
 
 BOT_TOKEN = "xoxb-playground-bot"  # noqa: S105 -- the playground's own, worth nothing elsewhere
-CLIENT_ID, CLIENT_SECRET = "1111.2222", "playground-client-secret"
-SIGNING_SECRET = "playground-signing-secret"  # noqa: S105
 APP_TOKEN = "xapp-1-A0PLAYGROUND-playground"  # noqa: S105
 
 
 class World:
-    """All state of one playground."""
-
     def __init__(
         self,
         app: App,
@@ -32,22 +27,18 @@ class World:
         journal: Path | None = None,
         rate_limits: bool = False,
         latency: float = 0.0,
-        enterprise: str = "",
     ) -> None:
         self.app = app
-        self.installation = Installation(app.team_id, enterprise)
         self.timings = timings or Timings()
         self.clock = Clock()
         self.feed = Feed(self.clock)
         self.journal = Journal(self.clock, self.feed, journal)
         self.faults = Faults(self.feed)
         self.rates = Rates(self.clock, on=rate_limits)
-        self.bot_token, self.app_token, self.signing_secret = BOT_TOKEN, APP_TOKEN, SIGNING_SECRET
-        self.client_id, self.client_secret = CLIENT_ID, CLIENT_SECRET
+        self.bot_token, self.app_token = BOT_TOKEN, APP_TOKEN
         self.latency = latency
         """Seconds added to each call of the Web API, a response URL or an upload."""
         self.revoked = False
-        self.scheduled: list[Json] = []
         self.base_url = ""
         self.connections: Callable[[], int] = lambda: 0
         self.send_event: Callable[[Json], None] = lambda _event: None
@@ -60,7 +51,6 @@ class World:
         self.fill()
 
     def app_json(self) -> Json:
-        """The app, for the page."""
         app = self.app
         return {
             "app_id": app.app_id,
@@ -73,13 +63,11 @@ class World:
             "home_tab": app.home_tab,
             "messages_tab": app.messages_tab,
             "messages_read_only": app.messages_read_only,
-            "assistant": app.assistant,
             "events": sorted(app.events),
             "connections": self.connections(),
         }
 
     def tell_app(self) -> None:
-        """The app's connections changed."""
         self.feed.publish("app", app=self.app_json())
 
     def warn(self, words: str) -> None:
@@ -98,7 +86,6 @@ class World:
 
     def reset(self) -> None:
         """Delete all messages and settings; the app stays connected."""
-        self.scheduled.clear()
         self._warned.clear()
         self.faults.clear()
         self.revoked = False
@@ -126,18 +113,10 @@ class World:
         return user
 
     def greet(self, user: User) -> None:
-        """Tell the app that somebody is new in the workspace."""
-        self.send_event(event_payloads.of_joining(self.user_json(user, email=True), self.workspace.new_ts()))
+        self.send_event(event_payloads.of_joining(user.to_slack(email=True), self.workspace.new_ts()))
 
     def set_user(self, user: User, **fields: object) -> None:
-        """Change what is known of a user."""
         self._know(user, **fields)
-        ts = self.workspace.new_ts()
-        self.send_event(event_payloads.of_user(self.user_json(user, email=True), ts))
-
-    def user_json(self, user: User, *, email: bool) -> Json:
-        """A user as the bot is told of them."""
-        return self.installation.user(user.to_slack(email=email), user.teams or [self.app.team_id])
 
     def _know(self, user: User, **fields: object) -> None:
         for key, value in fields.items():
@@ -175,13 +154,12 @@ class World:
         return self.add_channel(f"mpdm-{names}-1", "mpim", members)
 
     def set_channel(self, channel: Channel, **fields: object) -> None:
-        """Change a channel."""
         for key, value in fields.items():
             setattr(channel, key, value)
         self.feed.publish("channel", channel=channel.to_json())
 
     def join(self, channel: Channel, user: User, inviter: str = "") -> bool:
-        """Make a user a member; false where they are already."""
+        """Return False where the user is a member already."""
         if user.id in channel.members:
             return False
         channel.members.append(user.id)
@@ -191,7 +169,6 @@ class World:
         return True
 
     def leave(self, channel: Channel, user: User) -> None:
-        """End a membership."""
         if user.id in channel.members:
             channel.members.remove(user.id)
             self.feed.publish("channel", channel=channel.to_json())
@@ -199,7 +176,6 @@ class World:
             self.send_event(event_payloads.of_membership("member_left_channel", channel, user, ts))
 
     def set_group(self, handle: str, name: str, users: list[str]) -> UserGroup:
-        """Make a user group, or change it."""
         space = self.workspace
         group = next((g for g in space.groups.values() if g.handle == handle), None)
         if group is None:
@@ -211,8 +187,8 @@ class World:
 
     # Messages
 
-    def post(self, channel: Channel, message: Json, *, silent: bool = False) -> Json:
-        """Post a message: give it a ts and ids, and publish it; silently without an event for the bot."""
+    def post(self, channel: Channel, message: Json) -> Json:
+        """Post a message: give it a ts and ids, and publish it."""
         # A copy: what is filled in must not show in the journal as if the bot had sent it.
         message = copy.deepcopy({"type": "message", "channel": channel.id, "ts": self.workspace.new_ts(), **message})
         message = {key: value for key, value in message.items() if value not in (None, [], "") or key == "text"}
@@ -225,14 +201,11 @@ class World:
         if parent is not None and not message.get("ephemeral_for"):
             self._count_replies(channel, parent)
         self.feed.publish("message", channel=channel.id, message=copy.deepcopy(message), new=True)
-        if not message.get("ephemeral_for") and not silent:
+        if not message.get("ephemeral_for"):
             if not message.get("bot_id"):
                 self.read(channel, message["user"], message["ts"])
             for event in event_payloads.of_message(message, channel, self.bot.id):
                 self.send_event(event)
-            self._tell_metadata(message, channel, None)
-            if parent is not None and message.get("bot_id") and parent.get("assistant", {}).get("status"):
-                self.set_assistant(channel, parent, status="", loading_messages=[])
         return message
 
     def change(
@@ -253,24 +226,8 @@ class World:
             self.send_event(event_payloads.of_change(message, before, channel, ts))
             for event in event_payloads.of_mention(message, channel, self.bot.id) if by else ():
                 self.send_event(event)
-        self._tell_metadata(message, channel, before.get("metadata"))
-
-    def _tell_metadata(self, message: Json, channel: Channel, before: Json | None) -> None:
-        """Send the event about metadata that was posted, changed or deleted."""
-        now = message.get("metadata")
-        if now == before:
-            return
-        kind = (now or before or {}).get("event_type", "")
-        if not kind or not {"*", kind} & self.app.metadata:
-            return
-        name = "message_metadata_" + ("deleted" if not now else "updated" if before else "posted")
-        more = {"previous_metadata": before} if before else {}
-        more |= {"metadata": now} if now else {"deleted_ts": message["ts"]}
-        ts = self.workspace.new_ts()
-        self.send_event(event_payloads.of_metadata(name, message, channel, self.app.team_id, ts, **more))
 
     def delete(self, channel: Channel, message: Json) -> None:
-        """Delete a message."""
         del channel.messages[message["ts"]]
         if message["ts"] in channel.pins:
             channel.pins.remove(message["ts"])
@@ -281,7 +238,6 @@ class World:
             self.feed.publish("message", channel=channel.id, message=copy.deepcopy(parent), new=False)
         if not message.get("ephemeral_for"):
             self.send_event(event_payloads.of_deletion(message, channel, self.workspace.new_ts()))
-            self._tell_metadata({k: v for k, v in message.items() if k != "metadata"}, channel, message.get("metadata"))
 
     def react(self, channel: Channel, message: Json, user: User, name: str, *, remove: bool = False) -> bool:
         """Add or remove a reaction; False if nothing changed."""
@@ -313,12 +269,7 @@ class World:
         self.send_event(event_payloads.of_pin(name, message, channel, user, self.workspace.new_ts()))
         return True
 
-    def set_assistant(self, channel: Channel, parent: Json, **fields: object) -> None:
-        """Change the status or the prompts of a thread with the assistant."""
-        self.change(channel, parent, assistant=parent.get("assistant", {}) | fields)
-
     def notice(self, user: User, channel: Channel, text: str) -> None:
-        """Show one user a message from Slackbot."""
         self.journal.write("notice", user=user.id, channel=channel.id, text=text)
         self.post(
             channel,
@@ -327,7 +278,6 @@ class World:
         )
 
     def read(self, channel: Channel, user: str, ts: str) -> None:
-        """Mark the channel as read by this user up to this message."""
         if ts > channel.last_read.get(user, ""):
             channel.last_read[user] = ts
             self.feed.publish("read", channel=channel.id, user=user, ts=ts)
@@ -344,11 +294,9 @@ class World:
     # Views
 
     def set_home(self, user: User, view: Json) -> None:
-        """Show this Home to a user."""
         self.workspace.homes[user.id] = view
         self.feed.publish("home", user=user.id, view=copy.deepcopy(view))
 
     def set_modals(self, user: str, views: list[Json]) -> None:
-        """Show this stack of modals to a user."""
         self.workspace.modals[user] = views
         self.feed.publish("modals", user=user, views=copy.deepcopy(views))

@@ -16,7 +16,7 @@ import { Timeline } from "./conversation/timeline.js";
 import { showKind, trafficPanel } from "./panels/traffic.js";
 
 const $ = (id) => document.getElementById(id);
-const here = { channel: null, tab: "messages", panel: null, firstUnread: null, context: null };
+const here = { channel: null, tab: "messages", panel: null, firstUnread: null };
 let timeline = null;
 let panel = null;
 const thread = new Thread($("thread"), () => place());
@@ -81,7 +81,7 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
   const moved = here.channel !== channel;
   here.channel = channel;
   here.tab = store.isApp(known) ? tab ?? (moved ? "home" : here.tab) : "messages";
-  if (moved) moveBeside(known);
+  if (moved) thread.close();
   here.firstUnread = firstUnreadIn(channel);
   if (moved || timeline?.viewer !== store.acting) openTimeline();
   else timeline.set(store.timeline(channel, store.acting));
@@ -98,23 +98,6 @@ function go(channel, { tab, thread: ts, ts: found } = {}) {
   document.title = `${visible(store.title(known ?? {}, store.acting) || "Playground")} · Playground`;
   if (moved && !found && here.tab === "messages" && matchMedia("(min-width: 800px)").matches) document.querySelector("#composer textarea")?.focus();
   markRead();
-}
-
-/** Moving closes a thread, but not one with the assistant: that learns what is looked at beside it. */
-function moveBeside(channel) {
-  if (!thread.assistant || matchMedia("(max-width: 799px)").matches) thread.close();
-  if (store.isApp(channel)) return;
-  if (thread.assistant && here.context !== channel.id) post("assistant_context", { as: store.acting, ts: thread.ts, channel: channel.id }).catch((error) => toast(error.message));
-  here.context = channel.id;
-}
-
-async function newChat() {
-  try {
-    const answer = await post("assistant", { as: store.acting, channel: here.context ?? "" });
-    go(answer.channel, { tab: "messages" });
-    thread.open(answer.channel, answer.ts);
-    remember();
-  } catch (error) { toast(error.message); }
 }
 
 function firstUnreadIn(channel) {
@@ -175,7 +158,6 @@ function drawPlace() {
     channel.archived && el("span.badge", {}, "ARCHIVED"),
     channel.topic && el("span.dim.topic", { dir: "auto" }, channel.topic),
     el("span.grow"),
-    store.isApp(channel) && store.app.assistant && el("button.action", { type: "button", data: { key: "new-chat" }, onclick: newChat }, "New chat"),
     channel.kind !== "im" && el("span.dim.small", { title: members }, `${channel.members.length} members`),
     !inside && channel.kind === "public" && el("button.action.primary", { type: "button", onclick: () => post("join", { as: store.acting, channel: channel.id }).catch((error) => toast(error.message)) }, "Join")));
   const app = store.isApp(channel);

@@ -1,9 +1,8 @@
 // The interactive elements: what is pressed, chosen and filled in, and what happens then.
 
-import { icon } from "../base/icons.js";
 import { image } from "./blocks.js";
 import { confirmWith } from "./confirm.js";
-import { el, freshId, link, toast, web } from "../base/dom.js";
+import { el, freshId, toast, web } from "../base/dom.js";
 import { picker } from "./pickers.js";
 import { textObject, wordsOf } from "./mrkdwn.js";
 import { select } from "./selects.js";
@@ -58,25 +57,6 @@ function button(element, block, ctx) {
   return node;
 }
 
-function workflowButton(element) {
-  return el("button.action", { type: "button", class: element.style ?? "", "aria-label": element.accessibility_label, onclick: () => toast("The playground doesn't run workflows.") }, textObject(element.text, "span"));
-}
-
-function feedback(element, block, ctx) {
-  const one = (item, glyph) => {
-    const node = el("button.action.icon-action", { type: "button", title: wordsOf(item.text), "aria-label": item.accessibility_label || wordsOf(item.text), data: { key: `${keyOf(element, block, ctx)} ${item.value}` } }, glyph);
-    node.addEventListener("click", async () => { if (await use(node, element, block, ctx, item.value)) node.setAttribute("aria-pressed", "true"); });
-    return node;
-  };
-  return el("span.pair", { role: "group", "aria-label": "Feedback" }, one(element.positive_button, icon("up")), one(element.negative_button, icon("down")));
-}
-
-function iconButton(element, block, ctx) {
-  const node = el("button.action.icon-action", { type: "button", title: wordsOf(element.text), "aria-label": element.accessibility_label || wordsOf(element.text), data: { key: keyOf(element, block, ctx), action: element.action_id } }, element.icon === "trash" ? icon("trash") : "◆");
-  node.addEventListener("click", () => use(node, element, block, ctx, element.value));
-  return node;
-}
-
 /** Checkboxes and radio buttons. */
 function boxes(element, block, ctx) {
   const many = element.type === "checkboxes";
@@ -110,11 +90,7 @@ const DRAW = {
   button,
   checkboxes: boxes,
   radio_buttons: boxes,
-  workflow_button: workflowButton,
-  feedback_buttons: feedback,
-  icon_button: iconButton,
   image: (element) => image(element, "thumb"),
-  url: (element) => link(element.url, element.text),
 };
 
 const SELECT = /(_select|^overflow)$/;

@@ -63,7 +63,7 @@ export function row(message, before, place) {
     message.ephemeral_for && el("div.only", {}, icon("eye"), "Only visible to you", dismissButton(message, place)),
     message.pinned && el("div.only", {}, icon("pin"), "Pinned"),
     message.broadcast && !place.inThread && el("div.only", {}, "↪ Replied to a ", el("button.linklike", { type: "button", onclick: () => place.openThread(message.thread_ts) }, "thread")),
-    head, content(message, place), message.streaming && el("span.dim.small", {}, "Writing…"), reactions(message, place), !place.inThread && replies(message, place));
+    head, content(message, place), reactions(message, place), !place.inThread && replies(message, place));
   if (place.firstUnread === message.ts) node.append(el("div.unread-line", { role: "separator", "aria-label": "New messages" }, el("span", {}, "New")));
   if (!place.inThread && (!before || !sameDay(before, message))) node.append(el("div.day", { role: "separator" }, el("span", {}, DAY.format(whenOf(message)))));
   add(node, [el("div.message-inner", {}, gutter, body), toolbar(message, place)]);

@@ -5,7 +5,6 @@ import { el, fill, keepFocus, say } from "../base/dom.js";
 import { closeMenus } from "../base/menu.js";
 import { wordsOf } from "../blocks/mrkdwn.js";
 import { post } from "../base/net.js";
-import { underWay } from "../blocks/pickers.js";
 import { store } from "../base/store.js";
 
 const drafts = new Map(); // view id -> Map of what is being typed
@@ -101,7 +100,6 @@ async function submit(view) {
   button.setAttribute("aria-busy", "true");
   banner = "";
   errors = {};
-  await Promise.allSettled([...underWay]);
   try {
     const answer = await post("submit", { as: store.acting, view_id: view.id, values: valuesOf(view) });
     if (answer.errors) errors = answer.errors;
@@ -122,7 +120,7 @@ function focusError() {
 }
 
 function firstFocus(view) {
-  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input:not([readonly], [type=file]), textarea, .select, .pick-files)");
+  const wanted = dialog.querySelector("[data-focus]") ?? dialog.querySelector(".modal-body :is(input:not([readonly]), textarea, .select)");
   (wanted ?? dialog.querySelector("[data-key=submit]") ?? dialog.querySelector("[data-key=close]")).focus();
   say(wordsOf(view.title));
 }

@@ -1,1 +1,0 @@
-"""Apps that serve HTTP: envelopes posted to the request URL, signed as Slack signs them, and OAuth."""
