@@ -10,9 +10,11 @@ from typing import Any, get_args
 import pytest
 import yaml
 
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.common.section_checks import SecretStr
 from supervisor_core.common.sections import UNDEFINED, Section
 from supervisor_core.config.alert_settings import EscalationSettings, Maintenance, QuietHours, ReceiverSettings
+from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.models import Settings
 from supervisor_core.config.worker_settings import ProbeSettings
@@ -30,6 +32,13 @@ ITEMS: Mapping[str, type[Section]] = {
 }
 OUR_OWN = {"SUPERVISOR_GENERATION", "SUPERVISOR_KEPT_LOCK"}  # set by us, read by nobody but us
 CHOSEN = {"workers": "ID", "teams": "NAME", "commands": "NAME", "commands.NAME.parameters": "NAME"}
+
+
+@pytest.fixture(autouse=True)
+def no_commands_of_the_example() -> Iterator[None]:
+    """The example adds a command to this process's catalog."""
+    yield
+    CATALOG.extend(ORIGIN, ())
 
 
 def settings(model: type[Section] = Settings, path: str = "") -> Iterator[tuple[str, Any]]:
