@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from supervisor_core.code.change_plan import CodePlan, describe_move, followed_by, short
 from supervisor_core.code.checkout import Checkout, CodeRefused, check_unmoved
-from supervisor_core.code.git.changes import tidy
+from supervisor_core.code.git.changes import push, tidy
 from supervisor_core.code.git.history import resolve_commit
 from supervisor_core.code.git.hosting import commit_page_of
 from supervisor_core.commands.command import Outcome
@@ -48,17 +48,8 @@ class CodeResult:
     error: str | None = None
 
 
-class CodeOperation(Protocol):
-    """The change that a command makes to a checkout while its workers are stopped."""
-
-    def apply(self) -> CodeResult:
-        """Make the change. A `SupervisorError` means that nothing was changed."""
-
-    def take_back(self) -> Callable[[str], CodeResult] | None:
-        """The way back for a worker that fails with the new version; None if the change stays anyway."""
-
-    def afterwards(self, made: CodeResult) -> CodeResult:
-        """Finish once the workers run again. A failure here doesn't fail the command."""
+PutBack = Callable[[str], CodeResult]
+"""Restores the code from before a change; its argument says why, and becomes the error of the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,29 +72,61 @@ class WorkerRestart:
         return bool(self.old_pid and self.error and self.exited)
 
     def as_json(self) -> dict[str, Any]:
-        """For results."""
         known = {"was_running": self.old_pid is not None, "old_pid": self.old_pid, "new_pid": self.new_pid}
         how = stop_details(self.stopped) if self.stopped is not None else {}
         return {**known, **how, "rests": self.rests or None, "error": self.error or None}
 
 
-def change_code(host: HostContext, job: Job, site: Checkout, plan: CodePlan, change: CodeOperation) -> Outcome:
-    """Stop the workers, check the code again, change it, and start the workers, even after a failure."""
-    found = _look(host, site)
-    left_alone = [replace(turn, rests=start_objection(turn.worker)) for turn in found if turn.worker.quarantined]
-    turns = [turn for turn in found if not turn.worker.quarantined]
-    _check_startable(host, turns)
+def change_code(
+    host: HostContext,
+    job: Job,
+    site: Checkout,
+    plan: CodePlan,
+    apply: Callable[[], CodeResult],
+    *,
+    put_back: PutBack | None = None,
+    push_commits: bool = False,
+) -> Outcome:
+    """Stop the workers of a checkout, change its code, and start them again, also after a failure.
+
+    1. Look at all workers, and refuse if one couldn't be started afterwards. Quarantined ones are left alone.
+    2. Stop them. If one doesn't stop, start the others again and change nothing.
+    3. Check the code again, and `apply`, which changes nothing if it raises a `SupervisorError`.
+    4. Start them. If one that ran before fails with the new code, stop them, `put_back` the old code, and start again.
+    5. Push the new commits if `push_commits` is set and it's configured.
+    """
+    turns, left_alone = [], []
+    for worker in site.workers:
+        found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+        try:
+            check_alone(found)
+        except RefusedError as error:
+            raise CodeRefused(str(error)) from None
+        turn = WorkerRestart(worker, found.identity.pid if found.identity else None)
+        if worker.quarantined:
+            left_alone.append(replace(turn, rests=start_objection(worker)))
+        else:
+            turns.append(turn)
+    for turn in turns:
+        if turn.old_pid and not _why_at_rest(host, turn.worker):
+            try:
+                check_startable(host, turn.worker)
+            except (SupervisorError, OSError) as error:
+                raise CodeRefused(
+                    f"Nothing was changed: {turn.worker.id} couldn't be started again afterwards. {error}"
+                ) from None
     why = stop_reason(job)
-    turns = _each(turns, lambda turn: _stop(host, turn, why))
+    turns = _all_at_once(turns, lambda turn: _stop(host, turn, why))
     if kept := [turn for turn in turns if not turn.stopped]:
-        return _not_stopped(job, kept, _each(turns, lambda turn: start_again(host, turn, why)))
-    made = _apply(site, plan, change)
-    turns = _each(turns, lambda turn: start_again(host, turn, why))
-    dead, take_back = [turn for turn in turns if turn.died], change.take_back()
-    if dead and take_back and made.error is None:
-        made, turns = _without_it(host, take_back, made, turns, dead, why)
+        return _not_stopped(job, kept, _all_at_once(turns, lambda turn: start_again(host, turn, why)))
+    made = _apply(site, plan, apply)
+    turns = _all_at_once(turns, lambda turn: start_again(host, turn, why))
+    dead = [turn for turn in turns if turn.died]
+    if dead and put_back and made.error is None:
+        made, turns = _without_it(host, put_back, made, turns, dead, why)
     if made.error is None:
-        made = change.afterwards(made)
+        if push_commits:
+            made = _push(host, site, made)
         tidy(site.git)
     return _outcome(job, site, made, [*turns, *left_alone])
 
@@ -124,43 +147,18 @@ def start_stopped(host: HostContext, job: Job, site: Checkout, made: CodeResult)
         job,
         site,
         made,
-        _each([WorkerRestart(worker, None) for worker in stopped], lambda turn: start_again(host, turn, why)),
+        _all_at_once([WorkerRestart(worker, None) for worker in stopped], lambda turn: start_again(host, turn, why)),
     )
 
 
 def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[WorkerRestart]) -> Outcome:
     """The outcome if a worker couldn't be stopped: the code isn't changed, and the others run again."""
-    details = {"workers": _told(turns), "label": job.label}
+    details = {"workers": _workers_json(turns), "label": job.label}
     survived = [turn.stopped for turn in kept if turn.stopped is not None]
     if survived:
         return stuck(survived[0], details, "Its code wasn't changed.")
     why = " ".join(f"{turn.worker.id} couldn't be stopped: {turn.error}" for turn in kept)
     return Outcome.failed(f"{why} Nothing was changed. {_how_they_are(turns)}.", **details)
-
-
-def _look(host: HostContext, site: Checkout) -> list[WorkerRestart]:
-    turns = []
-    for worker in site.workers:
-        found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
-        try:
-            check_alone(found)
-        except RefusedError as error:
-            raise CodeRefused(str(error)) from None
-        turns.append(WorkerRestart(worker, found.identity.pid if found.identity else None))
-    return turns
-
-
-def _check_startable(host: HostContext, turns: Iterable[WorkerRestart]) -> None:
-    """Raise `CodeRefused` if a running worker couldn't be started again afterwards."""
-    for turn in turns:
-        if turn.old_pid is None or _why_at_rest(host, turn.worker):
-            continue
-        try:
-            check_startable(host, turn.worker)
-        except (SupervisorError, OSError) as error:
-            raise CodeRefused(
-                f"Nothing was changed: {turn.worker.id} couldn't be started again afterwards. {error}"
-            ) from None
 
 
 def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
@@ -173,13 +171,13 @@ def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
         return replace(turn, stopped=None, error=str(error))
 
 
-def _apply(site: Checkout, plan: CodePlan, change: CodeOperation) -> CodeResult:
+def _apply(site: Checkout, plan: CodePlan, apply: Callable[[], CodeResult]) -> CodeResult:
     """Make the change, unless the code has changed while its workers stopped."""
     before = ""
     try:
         check_unmoved(site, plan)
         before = plan.head.hash
-        return change.apply()
+        return apply()
     except SupervisorError as error:
         words = str(error)
     except Exception as error:  # whatever it is, the workers wait to be started
@@ -221,7 +219,7 @@ def _why_at_rest(host: HostContext, worker: WorkerSettings) -> str:
 
 def _without_it(
     host: HostContext,
-    take_back: Callable[[str], CodeResult],
+    put_back: PutBack,
     made: CodeResult,
     turns: list[WorkerRestart],
     dead: Sequence[WorkerRestart],
@@ -232,76 +230,88 @@ def _without_it(
         f"{turn.worker.id} fails with the new version: {turn.error.removeprefix(f'{turn.worker.id} ')}" for turn in dead
     )
     host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
-    stopped = _each(turns, lambda turn: _stop(host, turn, ordered))
+    stopped = _all_at_once(turns, lambda turn: _stop(host, turn, ordered))
     if all(turn.stopped for turn in stopped):
         try:
-            made = take_back(why)
+            made = put_back(why)
         except SupervisorError as error:
             made = replace(made, error=followed_by(why, f"Restoring the previous version failed too. {error}"))
-        except Exception as error:  # as above
+        except Exception as error:  # as in `_apply`
             log.exception("restoring the previous version failed unexpectedly")
-            made = replace(
-                made, error=followed_by(why, f"Restoring the previous version failed too: {describe(error)}.")
-            )
-    failed = {turn.worker.id: turn.error for turn in dead}
-    return replace(made, details={**made.details, "failed": failed}), _each(
-        stopped, lambda turn: start_again(host, turn, ordered)
-    )
+            failed = f"Restoring the previous version failed too: {describe(error)}."
+            made = replace(made, error=followed_by(why, failed))
+    made = replace(made, details={**made.details, "failed": {turn.worker.id: turn.error for turn in dead}})
+    return made, _all_at_once(stopped, lambda turn: start_again(host, turn, ordered))
 
 
-def _each(turns: Iterable[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:
-    """Do the same for all of them at once, since each takes its own time to stop and start."""
-    turns = list(turns)
-    if len(turns) == 1:
-        return [work(turns[0])]
+def _push(host: HostContext, site: Checkout, made: CodeResult) -> CodeResult:
+    """Push the new commits if that's configured. A failed push doesn't fail the command."""
+    code = site.code
+    if not code.push_rollbacks or made.details["before"] == made.details["after"]:
+        return replace(made, details={**made.details, "pushed": False})
+    host.progress(f"pushing to {code.remote}")
+    try:
+        push(site.git, code.remote, code.branch)
+    except SupervisorError as error:
+        details = {**made.details, "pushed": False, "push_error": str(error)}
+        return replace(made, details=details, message=f"{made.message}. {str(error).rstrip('.')}")
+    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}. Pushed to {code.remote}")
+
+
+def _all_at_once(turns: Sequence[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:
+    """Do the same for all of them concurrently, since each takes its own time to stop and start."""
     from concurrent.futures import ThreadPoolExecutor  # seldom needed
 
     with ThreadPoolExecutor(max_workers=len(turns) or 1, thread_name_prefix="code-change") as pool:
-        # What is logged there belongs to this command, too.
-        waiting = [pool.submit(copy_context().run, work, turn) for turn in turns]
-        return [each.result() for each in waiting]
+        # A copy of the context each, so that log lines name this command.
+        futures = [pool.submit(copy_context().run, work, turn) for turn in turns]
+        return [future.result() for future in futures]
 
 
 def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerRestart]) -> Outcome:
-    dead = [turn for turn in turns if turn.error]
-    details = {**made.details, "message": f"{made.message}. {_how_they_are(turns)}", "label": job.label}
-    details |= {"checkout": str(site.top), "workers": _told(turns)}
-    details |= {"commit_page": commit_page_of(site.git, site.code.remote) or None}
-    error = _in_words(made, turns, dead, job) if made.error or dead else None
-    return Outcome(error is None, error, {**details, "success": error is None, "error": error})
-
-
-def _in_words(made: CodeResult, turns: Sequence[WorkerRestart], dead: Sequence[WorkerRestart], job: Job) -> str:
-    """The error, with what matters most first: which workers are down, then what went wrong with the code."""
-    if not dead:
-        return followed_by(made.error or "", f"{_how_they_are(turns)}.")
-    names = ", ".join(turn.worker.id for turn in dead)
-    before, after = str(made.details.get("before", "")), str(made.details.get("after", ""))
-    undo = f" To restore the previous code: {undo_words(job)}." if before != after else ""
-    are = "is" if len(dead) == 1 else "are"
-    words = f"{names} couldn't be started and {are} down. {made.message}.{undo}"
-    return " ".join([words, *([sentence(made.error)] if made.error else []), *(sentence(turn.error) for turn in dead)])
+    down = [turn for turn in turns if turn.error]
+    error = None
+    if down:  # first who is down, then what went wrong with the code
+        names, are = ", ".join(turn.worker.id for turn in down), "is" if len(down) == 1 else "are"
+        moved = str(made.details.get("before", "")) != str(made.details.get("after", ""))
+        undo = f" To restore the previous code: {undo_words(job)}." if moved else ""
+        reasons = [sentence(reason) for reason in (made.error, *(turn.error for turn in down)) if reason]
+        words = f"{names} couldn't be started and {are} down. {made.message}.{undo}"
+        error = " ".join([words, *reasons])
+    elif made.error:
+        error = followed_by(made.error, f"{_how_they_are(turns)}.")
+    details = {
+        **made.details,
+        "message": f"{made.message}. {_how_they_are(turns)}",
+        "label": job.label,
+        "checkout": str(site.top),
+        "workers": _workers_json(turns),
+        "commit_page": commit_page_of(site.git, site.code.remote) or None,
+        "success": error is None,
+        "error": error,
+    }
+    return Outcome(error is None, error, details)
 
 
 def _how_they_are(turns: Sequence[WorkerRestart]) -> str:
     """`OrionMX is running (pid 12)`, `OrionMX wasn't started: paused by ann …`."""
-    said = []
+    parts = []
     for turn in turns:
         if turn.error:
-            said.append(f"{turn.worker.id} couldn't be started")
+            parts.append(f"{turn.worker.id} couldn't be started")
         elif turn.worker.quarantined:
             runs = f", and still runs the code that it was started with (pid {turn.old_pid})" if turn.old_pid else ""
-            said.append(f"{turn.worker.id} was left alone: it's quarantined in the configuration{runs}")
+            parts.append(f"{turn.worker.id} was left alone: it's quarantined in the configuration{runs}")
         elif turn.new_pid is None:
-            said.append(f"{turn.worker.id} wasn't started: {turn.rests.rstrip('.')}")
+            parts.append(f"{turn.worker.id} wasn't started: {turn.rests.rstrip('.')}")
         else:
             killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
             late = "; the old process didn't stop in time and was killed" if killed else ""
-            said.append(f"{turn.worker.id} is running (pid {turn.new_pid}{late})")
-    return ". ".join(said)
+            parts.append(f"{turn.worker.id} is running (pid {turn.new_pid}{late})")
+    return ". ".join(parts)
 
 
-def _told(turns: Iterable[WorkerRestart]) -> dict[str, Any]:
+def _workers_json(turns: Iterable[WorkerRestart]) -> dict[str, Any]:
     return {turn.worker.id: turn.as_json() for turn in turns}
 
 

@@ -6,6 +6,7 @@ job that was claimed and not started needs no recovery; it is the next to run.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 import time
@@ -32,97 +33,88 @@ from supervisor_core.jobs.handler_checks import find_stopped, start_objection, s
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.jobs.progress import log_passed_over
 from supervisor_core.jobs.rows import tier_of
-from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.finding import Presence
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
 SETTLE_SECONDS = OPERATION_SECONDS
-"""A git that outlived its supervisor is waited for so long, as it would have been: nobody starts on half a change."""
+"""The wait for a git process that outlived its supervisor, so that no worker starts on half a change."""
 
 LOOK_SECONDS = 0.1
 NAMED_FILES = 5
 
 
 class InterruptedCode(NamedTuple):
-    """What a command left behind that was cut off."""
+    """What an interrupted command left behind."""
 
     words: str
     details: Mapping[str, Any]
 
 
 def describe_code(host: HostContext, job: Job) -> InterruptedCode:
-    """The commits and the files as they are, against what they were when the command began."""
+    """Compare the commits and files with those before the command."""
     try:
         site = checkout_of(host, host.config.worker(job.worker_id))
-        state = _settled(site)
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while is_git_running(site.top) and time.monotonic() < deadline:
+            time.sleep(LOOK_SECONDS)
+        state = site.git.state()
+        if not state.head:
+            raise GitError(f"{site.top} has no commits.")
         before = kept_commit(site.git, job.task_id)
         made = commits(site.git, f"{before}..{state.head}", most=LISTED_COMMITS) if before else []
         unclean = _unclean(site, job, before, state)
         changes = kept_changes(site.git, job.task_id)
-        left = describe_packages(host, job, site) if job.handler == "update_code_deps" else None
+        packages = describe_packages(host, job, site) if job.handler == "update_code_deps" else None
+        head = commits(site.git, state.head, most=1, first_parents=True)[0]
     except (SupervisorError, OSError) as error:
         return InterruptedCode(f"Its code couldn't be inspected. {error}", {})
-    details: dict[str, Any] = {"before": before or state.head, "after": state.head, "commits": commits_json(made)}
-    details |= {"starting_commit": before or state.head, "final_commit": state.head}
-    details["kept_as"] = {"changes": changes} if changes else {}
-    details["checkout"] = {"folder": str(site.top), "clean": not unclean, "under_way": state.under_way or None}
-    details["checkout"] |= {"changes": list(state.changes), "lock": str(state.lock) if state.lock else None}
-    aside = f"Uncommitted changes are kept as {changes}." if changes else ""
-    packages = ""
-    if left is not None:
-        details["packages"] = left.packages
-        back = f" To restore them: undo {site.worker.id} {job.task_id}."
-        packages = left.words + (back if left.differ and before in ("", state.head) else "")
-    return InterruptedCode(
-        " ".join(filter(None, (_moved(site, job, before, state), packages, aside, unclean))), details
-    )
-
-
-def start_workers(host: HostContext, job: Job) -> dict[str, Any]:
-    """Start whoever runs from there and does not run now, unless they rest: the command may have stopped them."""
-    try:
-        site = checkout_of(host, host.config.worker(job.worker_id))
-    except (SupervisorError, OSError):
-        return {}  # `describe_code` has said so
-    return {
-        worker.id: start_again(host, WorkerRestart(worker, None), stop_reason(job)).as_json() for worker in site.workers
+    start = before or state.head
+    details: dict[str, Any] = {
+        "before": start,
+        "after": state.head,
+        "commits": commits_json(made),
+        "starting_commit": start,
+        "final_commit": state.head,
+        "kept_as": {"changes": changes} if changes else {},
+        "checkout": {
+            "folder": str(site.top),
+            "clean": not unclean,
+            "under_way": state.under_way or None,
+            "changes": list(state.changes),
+            "lock": str(state.lock) if state.lock else None,
+        },
     }
-
-
-def _settled(site: Checkout) -> CodeState:
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while is_git_running(site.top) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    state = site.git.state()
-    if not state.head:
-        raise GitError(f"{site.top} has no commits.")
-    return state
-
-
-def _moved(site: Checkout, job: Job, before: str, state: CodeState) -> str:
-    head = commits(site.git, state.head, most=1, first_parents=True)[0]
+    undo = f"undo {site.worker.id} {job.task_id}"
     if not before:
-        return f"Its code wasn't changed; it's at {head}."
-    if before == state.head:
-        return f"Its code is still at {head}."
-    back = f"undo {site.worker.id} {job.task_id}"
-    if job.handler == "undo_code":  # which can't be undone itself
-        back = f"rollback {site.worker.id} 1"
-    return f"Its code moved from {short(before)} to {head}. To restore it: {back}."
+        words = [f"Its code wasn't changed; it's at {head}."]
+    elif before == state.head:
+        words = [f"Its code is still at {head}."]
+    else:
+        back = f"rollback {site.worker.id} 1" if job.handler == "undo_code" else undo  # an undo can't be undone
+        words = [f"Its code moved from {short(before)} to {head}. To restore it: {back}."]
+    if packages is not None:
+        details["packages"] = packages.packages
+        words.append(packages.words)
+        if packages.packages and start == state.head:
+            words.append(f"To restore them: {undo}.")
+    if changes:
+        words.append(f"Uncommitted changes are kept as {changes}.")
+    return InterruptedCode(" ".join([*words, *([unclean] if unclean else [])]), details)
 
 
 def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     """The half-written files of the checkout, and the command that restores them; empty if it's clean.
 
     Files that the change doesn't touch have edits by people, who may need them. New files that were written before git
-    knew them would be in the way of the next attempt: nothing lay in their places when this one began.
+    knew them would be in the way of the next attempt: nothing was in their places when this one began.
     """
     if state.lock is None and not state.under_way and not state.changes:
         return ""
     top, at = site.top, f"git -C {shlex.quote(str(site.top))}"
-    target = _went_to(site, job, before) if before else ""
-    there = resolve_commit(site.git, target) if target else ""
-    files = files_between(site.git, state.head, there) if there else []
+    target = _target_of(site, job, before) if before else ""
+    target = resolve_commit(site.git, target) if target else ""
+    files = files_between(site.git, state.head, target) if target else []
     touched = touched_paths(files)
     half = [path for path in state.changes if path in touched]
     edits = [path for path in state.changes if path not in touched]
@@ -130,32 +122,32 @@ def _unclean(site: Checkout, job: Job, before: str, state: CodeState) -> str:
     if half or left:
         written = [change for change in files if {change.path, change.was} & {*half, *left}]
         command = restore_command(site.git, state.head, written)
-    elif edits and not there:  # half of a merge, perhaps; a stash keeps both
+    elif edits and not target:  # half of a merge, perhaps; a stash keeps both
         command = f"{at} stash"
     else:
         command = f"{at} reset --keep {state.head}"
-    kept = f" Edits of other files stay: {list_names(edits, NAMED_FILES)}." if edits and there else ""
+    kept = f" Edits of other files stay: {list_names(edits, NAMED_FILES)}." if edits and target else ""
     if state.lock is not None:
         lock = f"If no git process is running there, delete {state.lock}, then run: {command}"
         return f"Git was killed in {top}.{kept} {lock}"
     if state.under_way:
         word = state.under_way.split(" ", maxsplit=1)[0]
         return f"A {state.under_way} is in progress in {top}.{kept} To abort it: {at} {word} --abort"
-    if half or left or not there:
+    if half or left or not target:
         names = list_names([*half, *left] or edits, NAMED_FILES)
         return f"{top} has uncommitted changes: {names}.{kept} To put them aside: {command}"
     return f"{top} has uncommitted changes: {list_names(edits, NAMED_FILES)}."
 
 
-def _went_to(site: Checkout, job: Job, before: str) -> str:
-    """The commit whose files it was about to write, in whose places nothing lay; empty where that is not sure."""
+def _target_of(site: Checkout, job: Job, before: str) -> str:
+    """The commit that the command was moving to, if nothing was in the places of its new files; else empty."""
     if job.handler == "rollback_code":
         return f"{before}~{job.params.get('commits_back') or 1}"
     if job.handler == "undo_code":
         return kept_commit(site.git, str(job.params.get("task_id")))
     remote = f"refs/remotes/{site.code.remote}/{site.code.branch}"
-    straight = job.params.get("reset") or is_ancestor(site.git, before, remote)
-    return remote if straight else ""  # a merge leaves out what this checkout has taken back; that was not looked at
+    # For a merge, the places weren't checked: it leaves out what this checkout has reverted.
+    return remote if job.params.get("reset") or is_ancestor(site.git, before, remote) else ""
 
 
 log = logging.getLogger(__name__)
@@ -169,18 +161,16 @@ def report_interrupted(
     *,
     plans: bool = False,
 ) -> list[Job]:
-    """Give every job of these workers that was under way its outcome, its audit row and its result; which they were.
+    """Give each started job of these workers its outcome, audit row and result, and return these jobs.
 
-    `plans`: whether whoever asks starts those workers afterwards that should run and don't.
-    Whoever has the checkout of one is waited for. Once told to stop, such a job is left to the next program.
+    `plans`: whether the caller starts workers afterwards that should run. The checkout of a code change is waited for;
+    if this program must stop first, such a job is left to the next program.
     """
     ended = []
     for job in ledger.read(lambda connection: jobs.waiting(connection, worker_ids, (JobState.STARTED,))):
         with command_context(job.task_id, job.label, job.worker_id):
-            outcome = _what_is_known(job, host, should_stop, plans=plans)
-            if outcome is None:
-                continue
-            if ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
+            outcome = _interrupted_outcome(job, host, should_stop, plans=plans)
+            if outcome is not None and ledger.step(jobs.interrupt(job, outcome, datetime.now(UTC))):
                 ended.append(job)
                 about = LogEvent.COMMAND_INTERRUPTED.extra(command=job.command, error=outcome.error)
                 log.error("%s of %s was interrupted: %s", job.command, job.worker_id, outcome.error, extra=about)
@@ -188,53 +178,58 @@ def report_interrupted(
     return ended
 
 
-def _what_is_known(job: Job, host: HostContext, should_stop: Callable[[], object], *, plans: bool) -> Outcome | None:
-    """How the worker stands now, for whoever decides whether to ask again. One whose stop was cut off is given a moment
-    to exit first, so that this names no process that is about to go."""
-    left = InterruptedCode("", {})
-    if job.worker_id not in host.config.workers:
-        left = InterruptedCode(f"{job.worker_id} is no longer in the configuration.", {})
-    elif (definition := by_handler(job.handler)) is not None and definition.extension is not None:
-        left = InterruptedCode("Its program may have continued without the supervisor.", {})
+def _interrupted_outcome(
+    job: Job, host: HostContext, should_stop: Callable[[], object], *, plans: bool
+) -> Outcome | None:
+    """The current state of the worker, for the person who decides whether to send the command again."""
+    worker = host.config.workers.get(job.worker_id)
+    code = InterruptedCode("", {})
+    definition = by_handler(job.handler)
+    if worker is None:
+        code = InterruptedCode(f"{job.worker_id} is no longer in the configuration.", {})
+    elif definition is not None and definition.extension is not None:
+        code = InterruptedCode("Its program may have continued without the supervisor.", {})
     elif tier_of(job.handler) == Tier.CODE:
-        with checkout_shared(host, host.config.worker(job.worker_id), wait=True, should_stop=should_stop) as ours:
+        with checkout_shared(host, worker, wait=True, should_stop=should_stop) as ours:
             if not ours:
                 return None
-            left = describe_code(host, job)
-            left = left._replace(details={**left.details, "workers": start_workers(host, job)})
-    worker = host.config.workers.get(job.worker_id)
+            code = describe_code(host, job)
+            restarts: dict[str, Any] = {}
+            with contextlib.suppress(SupervisorError, OSError):  # `describe_code` has reported it
+                for sibling in checkout_of(host, worker).workers:  # the command may have stopped them
+                    restart = start_again(host, WorkerRestart(sibling, None), stop_reason(job))
+                    restarts[sibling.id] = restart.as_json()
+            code = code._replace(details={**code.details, "workers": restarts})
+    # A worker that is stopping gets a moment to exit, so that this names no process that is about to go.
     found = find_stopped(host.processes, worker) if worker else host.processes.find(job.worker_id)
     pause = host.pauses.read(job.worker_id)
+    now = "can't be checked"
+    if found.identity is not None:
+        now = f"is {'still stopping' if found.stopping else 'running'} (pid {found.identity.pid})"
+    elif found.presence is Presence.STOPPED:
+        now = "is stopped"
     rests = pause is not None or host.quarantines.read(job.worker_id) is not None
-    ends = found.presence is Presence.STOPPED or found.stopping
-    back = plans and ends and not rests and worker is not None and not start_objection(worker)
-    now = f"{_in_words(found)}{' and paused' if pause else ''}."
-    again = "It restarts automatically once it has exited." if found.stopping else "It restarts automatically."
-    words = [f"{job.worker_id} {now}", again if back else "", left.words]
+    words = [f"{job.worker_id} {now}{' and paused' if pause else ''}."]
+    if plans and worker is not None and not rests and not start_objection(worker):
+        if found.stopping:
+            words.append("It restarts automatically once it has exited.")
+        elif found.presence is Presence.STOPPED:
+            words.append("It restarts automatically.")
+    if code.words:
+        words.append(code.words)
+    if job.handler == "rollback_code" and code.details.get("commits"):
+        back = f"git -C {code.details['checkout']['folder']} reset --keep {code.details['before']}"
+        words.append(
+            "Don't send it again as it is: it would revert its own commits, and an undo counts as a commit too. "
+            f"To start over, pause the workers of that checkout, then run: {back}"
+        )
+    else:
+        words.append("Check the worker, then send the command again if needed.")
     return Outcome.failed(
-        f"Interrupted: the supervisor stopped while this was running. It isn't run again automatically. "
-        f"{' '.join(filter(None, (*words, _what_next(job, left))))}",
-        **left.details,
+        "Interrupted: the supervisor stopped while this was running. It isn't run again automatically. "
+        + " ".join(words),
+        **code.details,
         interrupted=True,
         pid=found.identity.pid if found.identity else None,
         paused=pause is not None,
     )
-
-
-def _in_words(found: FoundWorker) -> str:
-    if found.identity is None:
-        return "is stopped" if found.presence is Presence.STOPPED else "can't be checked"
-    if found.stopping:
-        return f"is still stopping (pid {found.identity.pid})"
-    return f"is running (pid {found.identity.pid})"
-
-
-def _what_next(job: Job, left: InterruptedCode) -> str:
-    """Whether asking again as it stands would do what was asked for."""
-    if job.handler == "rollback_code" and left.details.get("commits"):
-        back = f"git -C {left.details['checkout']['folder']} reset --keep {left.details['before']}"
-        return (
-            "Don't send it again as it is: it would revert its own commits, and an undo counts as a commit too. "
-            f"To start over, pause the workers of that checkout, then run: {back}"
-        )
-    return "Check the worker, then send the command again if needed."

@@ -60,22 +60,20 @@ def tree_of(git: Git, commit: str) -> str:
 
 
 def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> list[Commit]:
-    """The newest commits of a range, newest first, up to a limit, along first parents.
-
-    Git itself reads what GitPython can't: repositories with SHA-256 names, shallow clones, unusual commits.
-    """
-    from supervisor_core.code.git.repository import UnreadableCommitError, read_commits
-
-    chosen = [f"--max-count={most}", "--first-parent" if first_parents else "--topo-order", *which, "--"]
+    """The newest commits of a range, newest first, up to a limit, along first parents."""
+    order = "--first-parent" if first_parents else "--topo-order"
     with _commands(git) as commands:
-        hashes = commands.rev_list(*chosen).split()
-        if not hashes:
-            return []
-        try:
-            return read_commits(git, hashes)
-        except UnreadableCommitError:
-            said = commands.log("-z", "--no-show-signature", f"--format={_FORMAT}", *chosen)
-    return [_commit(record) for record in said.split("\0") if record]
+        output = commands.log(
+            "-z", "--no-show-signature", f"--format={_FORMAT}", f"--max-count={most}", order, *which, "--"
+        )
+    found = []
+    for record in filter(None, output.split("\0")):
+        commit, tree, parents, at, author, subject, *body = record.lstrip("\n").split("\n", _HEADER_LINES)
+        # Anybody can write any time into a commit, and git leaves out one that it can't read.
+        moment = datetime.fromtimestamp(min(int(at), LATEST) if at.isdigit() else 0, UTC)
+        author, subject = one_line(author, LONGEST_SUBJECT), one_line(subject, LONGEST_SUBJECT)
+        found.append(Commit(commit, tree, tuple(parents.split()), moment, author, subject, "".join(body)))
+    return found
 
 
 def count_commits(git: Git, *which: str) -> int:
@@ -106,12 +104,12 @@ def count_lines(git: Git, before: str, after: str, changes: Sequence[FileChange]
             if not path:  # renamed: both names follow
                 path = list(islice(fields, 2))[-1]
             counted[path] = (added, removed)
-    return [_counted(change, *counted.get(change.path, ("-", "-"))) for change in changes]
-
-
-def _counted(change: FileChange, added: str, removed: str) -> FileChange:
-    """A change with its lines. Git writes `-` for a binary file."""
-    return replace(change, added=int(added), removed=int(removed)) if added.isdigit() and removed.isdigit() else change
+    found = []
+    for change in changes:
+        added, removed = counted.get(change.path, ("-", "-"))
+        known = added.isdigit() and removed.isdigit()  # git writes `-` for a binary file
+        found.append(replace(change, added=int(added), removed=int(removed)) if known else change)
+    return found
 
 
 def find_blocking_files(git: Git, paths: Iterable[str]) -> list[str]:
@@ -186,19 +184,6 @@ def _commands(git: Git) -> AbstractContextManager[GitCommands]:
     from supervisor_core.code.git.repository import open_commands
 
     return open_commands(git)
-
-
-def _commit(record: str) -> Commit:
-    lines = record.lstrip("\n").split("\n", _HEADER_LINES)
-    commit, tree, parents, at, author, subject = lines[:_HEADER_LINES]
-    body = lines[_HEADER_LINES] if len(lines) > _HEADER_LINES else ""
-    by, what = one_line(author, LONGEST_SUBJECT), one_line(subject, LONGEST_SUBJECT)
-    return Commit(commit, tree, tuple(parents.split()), _moment(at), by, what, body)
-
-
-def _moment(seconds: str) -> datetime:
-    """A commit's time. Anybody can write any time, and git leaves out one that it can't read."""
-    return datetime.fromtimestamp(min(int(seconds), LATEST) if seconds.isdigit() else 0, UTC)
 
 
 def _file(header: str, fields: Iterable[str]) -> FileChange:

@@ -15,14 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor_core.code.packages.pip import Packages
-from supervisor_core.code.packages.values import (
+from supervisor_core.code.packages.pip import (
     Difference,
+    Packages,
     PackagesError,
     RestoreResult,
     brings_back,
     complaint,
-    differences,
+    differing,
     read_freeze,
 )
 from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
@@ -69,7 +69,7 @@ def test_an_installation_brings_a_version_up_and_it_is_told_what_became_of_what(
     assert "pip" in before.versions
     packages.install(place.wants("alpha>=2"), INSTALLING)
     assert place.venv.run("import alpha; print(alpha.VERSION)") == "2.0"
-    (difference,) = differences(before, packages.snapshot())
+    (difference,) = differing(before.versions, packages.snapshot().versions)
     assert str(difference) == "alpha 1.0 → 2.0"
 
 
