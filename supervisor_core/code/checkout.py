@@ -14,7 +14,6 @@ from supervisor_core.code.git.runner import CodeState, Git
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import CodeSettings, WorkerSettings
 from supervisor_core.jobs.model import FINAL, START_BEFORE, Job, JobState
 from supervisor_core.workers.context import HostContext
@@ -59,17 +58,15 @@ class Checkout:
 
 
 def checkout_of(host: HostContext, worker: WorkerSettings) -> Checkout:
-    """The site of this worker."""
+    def workers_of(top: Path) -> tuple[WorkerSettings, ...]:
+        sharing = (worker for worker in host.config.workers.values() if top_of(worker.code.path) == top)
+        return tuple(sorted(sharing, key=lambda worker: worker.id))
+
     top = host.drive.call(top_of, worker.code.path)
-    sharing = host.drive.call(_sharing, host.config, top)
-    return Checkout(Git(top, extra=commit_environment(host.config), deadline=host.deadline), worker, sharing)
-
-
-def commit_environment(config: SupervisorConfig) -> dict[str, str]:
-    """Who the commits are by: it is configured for the supervisor, and not taken from the host."""
-    name, email = config.git.author_name, config.git.author_email
-    roles = ("AUTHOR", "COMMITTER")
-    return {f"GIT_{role}_NAME": name for role in roles} | {f"GIT_{role}_EMAIL": email for role in roles}
+    name, email = host.config.git.author_name, host.config.git.author_email
+    author = {"GIT_AUTHOR_NAME": name, "GIT_AUTHOR_EMAIL": email}
+    author |= {"GIT_COMMITTER_NAME": name, "GIT_COMMITTER_EMAIL": email}
+    return Checkout(Git(top, extra=author, deadline=host.deadline), worker, host.drive.call(workers_of, top))
 
 
 def check_changeable(site: Checkout) -> CodeState:
@@ -129,11 +126,6 @@ def check_free(site: Checkout, changes: Sequence[FileChange]) -> None:
         )
 
 
-def _sharing(config: SupervisorConfig, top: Path) -> tuple[WorkerSettings, ...]:
-    sharing = (worker for worker in config.workers.values() if top_of(worker.code.path) == top)
-    return tuple(sorted(sharing, key=lambda worker: worker.id))
-
-
 def check_unmoved(site: Checkout, plan: CodePlan) -> None:
     """Raise `CodeRefused` if the checkout has changed since the plan, except in files that the plan leaves alone.
 
@@ -188,24 +180,25 @@ def change_to_undo(host: HostContext, site: Checkout, head: str, task_id: str | 
     """The update or rollback with this id; without an id the newest change, unless that's an undo."""
     who = ", ".join(site.ids)
     if task_id is not None:
-        found = _changed_by(host, site, task_id)
+        jobs_of_task = (job for job in _jobs_of_task(host, task_id) if job.worker_id in site.ids)
+        changes = (_change(job) for job in jobs_of_task if job.handler in CODE_HANDLERS)
+        found = next(filter(None, changes), None)
         if found is None:
-            raise CodeRefused(
-                f"{task_id} isn't a code change of {who}.",
-                remedy="Find the command id with audit.",
-            )
-        if found.handler == "undo_code":
-            raise CodeRefused(f"{task_id} is itself an undo, which can't be undone.{_instead(host, site, head)}")
+            raise CodeRefused(f"{task_id} isn't a code change of {who}.", remedy="Find the command id with audit.")
+        undo = f"{task_id} is itself an undo"
+    else:
+        found = next(_changes(host, site), None)
+        if found is None:
+            raise CodeRefused(f"Nothing to undo: no update or rollback of {who} is on record.")
+        undo = f"The newest code change is itself an undo ({found.task_id})"
+    if found.handler != "undo_code":
         return found
-    newest = next(_changes(host, site), None)
-    if newest is None:
-        raise CodeRefused(f"Nothing to undo: no update or rollback of {who} is on record.")
-    if newest.handler == "undo_code":
-        raise CodeRefused(
-            f"The newest code change is itself an undo ({newest.task_id}), which can't be undone."
-            f"{_instead(host, site, head)}"
-        )
-    return newest
+    instead = f" To revert it: rollback {site.worker.id} 1."
+    for change in _changes(host, site):
+        if change.handler != "undo_code" and has_nothing_on_top(site, change, head):
+            instead += f" To undo {change.what} before it too: undo {site.worker.id} {change.task_id}."
+            break
+    raise CodeRefused(f"{undo}, which can't be undone.{instead}")
 
 
 def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
@@ -216,23 +209,12 @@ def has_nothing_on_top(site: Checkout, change: CodeChange, head: str) -> bool:
     )
 
 
-def _instead(host: HostContext, site: Checkout, head: str) -> str:
-    """The alternatives if the newest change is an undo: revert it, or undo the change before it too."""
-    again = f" To revert it: rollback {site.worker.id} 1."
-    for change in _changes(host, site):
-        if change.handler != "undo_code" and has_nothing_on_top(site, change, head):
-            return f"{again} To undo {change.what} before it too: undo {site.worker.id} {change.task_id}."
-    return again
-
-
-def _changed_by(host: HostContext, site: Checkout, task_id: str) -> CodeChange | None:
+def _jobs_of_task(host: HostContext, task_id: str) -> list[Job]:
     if host.ledger is None:
         raise CodeRefused(NOT_KNOWN)
     from supervisor_core.jobs import rows as jobs  # late: a pass that has nothing to do must not pay for it
 
-    known = host.ledger.read(lambda connection: jobs.of_task(connection, task_id))
-    ours = (job for job in known if job.worker_id in site.ids and job.handler in CODE_HANDLERS)
-    return next((change for job in ours if (change := _change(job))), None)
+    return host.ledger.read(lambda connection: jobs.of_task(connection, task_id))
 
 
 def _changes(host: HostContext, site: Checkout) -> Iterator[CodeChange]:
@@ -246,7 +228,7 @@ def _changes(host: HostContext, site: Checkout) -> Iterator[CodeChange]:
         page = host.ledger.read(
             partial(jobs.ended, worker_ids=site.ids, handlers=CODE_HANDLERS, most=PAGE, start=start)
         )
-        yield from (change for job in page if (change := _change(job)))
+        yield from filter(None, map(_change, page))
         if len(page) < PAGE:
             return
         start += PAGE
@@ -257,19 +239,22 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
 
     A command changes a checkout once, whichever of its workers comes first.
     """
-    if host.ledger is None:
-        return None
-    from supervisor_core.jobs import rows as jobs  # late, as above
 
-    siblings = host.ledger.read(lambda connection: jobs.of_task(connection, job.task_id))
-    for other in siblings:
+    def asked(one: Job) -> dict[str, Any]:
+        """Its parameters without the deadline, which differs in each batch."""
+        return {name: value for name, value in one.params.items() if name != START_BEFORE}
+
+    for other in _jobs_of_task(host, job.task_id) if host.ledger is not None else ():
         if other.worker_id == job.worker_id or other.worker_id not in site.ids:
             continue
-        if other.handler != job.handler or _asked(other) != _asked(job):
+        if other.handler != job.handler or asked(other) != asked(job):
             continue  # two flags that somebody gave the same id are two commands
-        if other.outcome is not None and other.state is not JobState.INTERRUPTED:
-            return _as_well(other, other.outcome, job)
-        if other.state in (JobState.STARTED, *FINAL):  # we have the checkout alone, so nobody is at work there
+        outcome = other.outcome
+        if outcome is not None and other.state is not JobState.INTERRUPTED:
+            message = f"{outcome.details.get('message') or other.command} (done once for the shared checkout)"
+            shared = {"message": message, "together_with": other.worker_id, "label": job.label}
+            return Outcome(outcome.success, outcome.error, {**outcome.details, **shared})
+        if other.state in (JobState.STARTED, *FINAL):  # this command has the checkout, so no other is at work there
             return Outcome.failed(
                 f"Interrupted on {other.worker_id}, which shares a checkout with {job.worker_id}. It isn't run again "
                 "automatically. Check both workers, then send the command again if needed.",
@@ -278,22 +263,11 @@ def sibling_outcome(host: HostContext, job: Job, site: Checkout) -> Outcome | No
     return None
 
 
-def _asked(job: Job) -> dict[str, Any]:
-    """The parameters of a job without its deadline, which is another one in each batch."""
-    return {name: value for name, value in job.params.items() if name != START_BEFORE}
-
-
-def _as_well(other: Job, outcome: Outcome, job: Job) -> Outcome:
-    message = f"{outcome.details.get('message') or other.command} (done once for the shared checkout)"
-    details = {**outcome.details, "message": message, "together_with": other.worker_id, "label": job.label}
-    return Outcome(outcome.success, outcome.error, details)
-
-
 def _change(job: Job) -> CodeChange | None:
     details = job.outcome.details if job.outcome else {}
     before, after = str(details.get("before") or ""), str(details.get("after") or "")
-    told = details.get("packages")
-    packages = tuple(one for one in told if one["changed"]) if isinstance(told, list) else ()
+    recorded = details.get("packages")
+    packages = tuple(one for one in recorded if one["changed"]) if isinstance(recorded, list) else ()
     if not before or not after or (before == after and not packages):
         return None
     changes = str((details.get("kept_as") or {}).get("changes") or "")

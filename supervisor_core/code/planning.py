@@ -6,7 +6,7 @@ worktree before any worker is stopped. A fast-forward, a reset and an undo only 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from supervisor_core.code.change_plan import (
 )
 from supervisor_core.code.checkout import (
     Checkout,
-    CodeChange,
     CodeRefused,
     change_to_undo,
     check_changeable,
@@ -87,8 +86,14 @@ def plan_update(host: HostContext, site: Checkout, command: str, *, reset: bool)
     own_count = count_commits(git, f"{newest}..{state.head}")
     coming = count_commits(git, f"{state.head}..{newest}")
     own = commits(git, f"{newest}..{state.head}", most=min(own_count, OWN_COMMITS)) if own_count else []
-    if own and not reset:
-        _check_not_rewritten(site, newest, state.head)
+    removed = find_removed_commit(git, f"refs/remotes/{code.remote}/{code.branch}", state.head) if own else ""
+    if removed and not reset:
+        gone = count(count_commits(git, f"{newest}..{removed}"), "commit")
+        raise CodeRefused(
+            f"The history of {code.remote}/{code.branch} was rewritten: it no longer has {gone} of this checkout "
+            f"(up to {short(removed)}). A merge would bring them back.",
+            remedy="To match the remote exactly: update --reset. Local commits are kept under refs/supervisor.",
+        )
     base = common_ancestor(git, newest, state.head) if own else state.head
     if not base and not reset:
         raise CodeRefused(
@@ -127,7 +132,12 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
     state = check_changeable(site)
     line = commits(git, state.head, most=back + 1, first_parents=True)
     if len(line) <= back:
-        raise _too_far(site, back, len(line) - 1)
+        cut = " It's a shallow clone." if is_shallow(git) else ""
+        can = f"At most {count(len(line) - 1, 'commit')}" if len(line) > 1 else "No commit"
+        raise CodeRefused(
+            f"{site.top} can't be rolled back by {count(back, 'commit')}: it has only {len(line)}, and the first can't "
+            f"be reverted.{cut} {can} can be reverted here."
+        )
     newest, before = line[:back], line[1:]
     skipped = [commit for commit, older in zip(newest, before, strict=True) if commit.tree == older.tree]
     reverted = [commit for commit in newest if commit not in skipped]
@@ -136,6 +146,22 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
     on_the_way = [change for commit in reverted for change in files_between(git, commit.hash, commit.parents[0])]
     check_unedited(site, state, (*files, *on_the_way), drops_changes=False)
     check_free(site, on_the_way)
+    notes = []
+    for commit in reverted:
+        if commit.is_merge:
+            towards = short(commit.parents[0])
+            notes.append(
+                f"{short(commit.hash)} is a merge. Reverting it removes everything it merged, back to {towards}."
+            )
+        if commit.takes_back:
+            known = resolve_commit(git, commit.takes_back)
+            what = str(_commit(git, commit.takes_back)) if known else short(commit.takes_back)
+            kind = "rollback" if commit.task_id else "revert"
+            notes.append(f"{short(commit.hash)} is a {kind} of {what}. Reverting it brings that commit back.")
+        elif commit.task_id:
+            notes.append(f"{short(commit.hash)} was made by {commit.task_id}.")
+    if reverted and not files:
+        notes.append("These commits cancel each other out, so no file changes.")
     return CodePlan(
         command="rollback",
         head=line[0],
@@ -145,7 +171,7 @@ def plan_rollback(site: Checkout, back: int) -> CodePlan:
         skipped=tuple(skipped),
         files=tuple(files),
         on_the_way=tuple(on_the_way),
-        notes=(*_notes(git, reverted), *_beside(site, files, reverted)),
+        notes=(*notes, *_packages_stay(site, files)),
     )
 
 
@@ -157,12 +183,24 @@ def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePla
     if not resolve_commit(git, change.before):
         raise GitError(f"Commit {short(change.before)}, the state before {change.task_id}, no longer exists.")
     if not has_nothing_on_top(site, change, state.head):
-        raise _something_on_top(site, change, state.head)
+        on_top = commits(git, f"{change.after}..{state.head}", most=3)
+        what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(state.head)} is checked out)"
+        raise CodeRefused(
+            f"{change.task_id} can't be undone: the code has changed since{what}.",
+            remedy="Undo the newer change first, or revert single commits with rollback.",
+        )
     files = count_lines(git, state.head, change.before, files_between(git, state.head, change.before))
     check_unedited(site, state, files, drops_changes=False)
     check_free(site, files)
     same = tree_of(git, state.head) == tree_of(git, change.before)
     made = commits(git, f"{change.before}..{state.head}", most=LISTED_COMMITS)
+    notes = [f"Undoes {change.what} {change.task_id}: every file is restored to {short(change.before)}."]
+    if packages := [str(name) for one in change.packages for name in one.get("changed", ())]:
+        notes.append(f"Restores the packages that it changed: {list_names(packages, NAMED_PACKAGES)}.")
+    if kept := change.changes:
+        notes.append(f"Uncommitted changes from before it stay in a backup ref. To apply them: git stash apply {kept}")
+    if not change.packages:
+        notes += _packages_stay(site, files)
     return CodePlan(
         command="undo",
         head=_commit(git, state.head),
@@ -173,44 +211,8 @@ def plan_undo(host: HostContext, site: Checkout, task_id: str | None) -> CodePla
         undone_task_id="" if same and not change.packages else change.task_id,
         undone=change.what,
         packages=change.packages,
-        notes=(*_undo_notes(change), *(() if change.packages else _packages_stay(site, files))),
+        notes=tuple(notes),
     )
-
-
-def _check_not_rewritten(site: Checkout, newest: str, head: str) -> None:
-    code = site.code
-    if once := find_removed_commit(site.git, f"refs/remotes/{code.remote}/{code.branch}", head):
-        gone = count(count_commits(site.git, f"{newest}..{once}"), "commit")
-        raise CodeRefused(
-            f"The history of {code.remote}/{code.branch} was rewritten: it no longer has {gone} of this checkout "
-            f"(up to {short(once)}). A merge would bring them back.",
-            remedy="To match the remote exactly: update --reset. Local commits are kept under refs/supervisor.",
-        )
-
-
-def _too_far(site: Checkout, back: int, there: int) -> CodeRefused:
-    cut = " It's a shallow clone." if is_shallow(site.git) else ""
-    can = f"At most {count(there, 'commit')}" if there else "No commit"
-    return CodeRefused(
-        f"{site.top} can't be rolled back by {count(back, 'commit')}: it has only {there + 1}, and the first can't be "
-        f"reverted.{cut} {can} can be reverted here."
-    )
-
-
-def _something_on_top(site: Checkout, change: CodeChange, head: str) -> CodeRefused:
-    on_top = commits(site.git, f"{change.after}..{head}", most=3)
-    what = f": {'; '.join(map(str, on_top))}" if on_top else f" ({short(head)} is checked out)"
-    return CodeRefused(
-        f"{change.task_id} can't be undone: the code has changed since{what}.",
-        remedy="Undo the newer change first, or revert single commits with rollback.",
-    )
-
-
-def _beside(site: Checkout, files: Sequence[FileChange], reverted: Sequence[Commit]) -> Iterator[str]:
-    """Notes on a rollback as a whole."""
-    if reverted and not files:
-        yield "These commits cancel each other out, so no file changes."
-    yield from _packages_stay(site, files)
 
 
 def _packages_stay(site: Checkout, files: Sequence[FileChange]) -> Iterator[str]:
@@ -218,34 +220,6 @@ def _packages_stay(site: Checkout, files: Sequence[FileChange]) -> Iterator[str]
     named_in = {worker.code.requirements for worker in site.workers if worker.code.requirements}
     for name in sorted(name for name in named_in if any(path == name or path.endswith(f"/{name}") for path in changed)):
         yield f"{name} changes, but the installed packages don't. To install it: update-deps."
-
-
-def _notes(git: Git, reverted: Iterable[Commit]) -> list[str]:
-    notes = []
-    for commit in reverted:
-        if commit.is_merge:
-            towards = short(commit.parents[0])
-            notes.append(
-                f"{short(commit.hash)} is a merge. Reverting it removes everything it merged, back to {towards}."
-            )
-        if commit.takes_back:
-            taken = [_commit(git, commit.takes_back)] if resolve_commit(git, commit.takes_back) else []
-            what = str(taken[0]) if taken else short(commit.takes_back)
-            kind = "rollback" if commit.task_id else "revert"
-            notes.append(f"{short(commit.hash)} is a {kind} of {what}. Reverting it brings that commit back.")
-        elif commit.task_id:
-            notes.append(f"{short(commit.hash)} was made by {commit.task_id}.")
-    return notes
-
-
-def _undo_notes(change: CodeChange) -> tuple[str, ...]:
-    what = f"Undoes {change.what} {change.task_id}: every file is restored to {short(change.before)}."
-    packages = [str(each) for one in change.packages for each in one.get("changed", ())]
-    said = [f"Restores the packages that it changed: {list_names(packages, NAMED_PACKAGES)}."] if packages else []
-    said += [
-        f"Uncommitted changes from before it stay in a backup ref. To apply them: git stash apply {change.changes}"
-    ] * bool(change.changes)
-    return (what, *said)
 
 
 def _commit(git: Git, name: str) -> Commit:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,7 +26,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import DAY, HOUR, MINUTE
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.jobs.handler_checks import start_objection
-from supervisor_core.jobs.model import Job, JobState
+from supervisor_core.jobs.model import JobState
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import find_watcher
 
@@ -54,7 +54,6 @@ class WorkerNow:
     """The command that is running or waiting for it."""
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "id": self.id,
             "pid": self.pid,
@@ -102,7 +101,6 @@ class Preview:
         return not (self.refused or self.conflict)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "command": self.command,
             "checkout": self.folder,
@@ -120,38 +118,36 @@ class Preview:
 
 def preview_text(preview: Preview, now: datetime) -> list[str]:
     """The preview for people, line by line."""
+    plan = preview.plan
     lines = [f"{preview.command} in {preview.folder} (branch {preview.branch})"]
     if preview.refused:
         lines += ["", f"Refused: {preview.refused}"]
-    if preview.plan is not None:
-        lines += _plan_lines(preview.plan, now)
+    if plan is not None:
+        lines += _plan_lines(plan, now)
     if preview.conflict:
         lines += ["", f"Would fail: {preview.conflict}"]
     if preview.untried:
         lines += ["", preview.untried]
     lines += ["", f"Affects {count(len(preview.workers), 'worker')}:"]
     lines += [f"  {worker}" for worker in preview.workers]
-    if preview.ok and preview.plan is not None:
-        lines += ["", _verdict(preview.plan, preview.workers, tried=not preview.untried)]
+    if preview.ok and plan is not None:
+        verdict = "Nothing to do. No worker is stopped."
+        if not plan.does_nothing:
+            tried = " Dry run: applies cleanly." if plan.is_tried and not preview.untried else ""
+            verdict = f"{_restarts(preview.workers)}{tried}"
+        lines += ["", verdict]
     return [one_line(line, LONGEST_LINE) for line in lines]
 
 
-def _verdict(plan: CodePlan, workers: Sequence[WorkerNow], *, tried: bool) -> str:
-    if plan.does_nothing:
-        return "Nothing to do. No worker is stopped."
-    shown = " Dry run: applies cleanly." if plan.is_tried and tried else ""
-    return f"{_restarts(workers)}{shown}"
-
-
 def _restarts(workers: Sequence[WorkerNow]) -> str:
-    """`Restarts OrionMX. Stops Second, which stays stopped.`"""
+    """`Restarts OrionMX. Stops Second without a restart.`"""
     restarted = [worker.id for worker in workers if worker.pid and not worker.stays]
     stopped = [worker.id for worker in workers if worker.pid and worker.stays]
     started = [worker.id for worker in workers if not worker.pid and not worker.stays]
-    said = [f"Restarts {' and '.join(restarted)}."] if restarted else []
-    said += [f"Stops {' and '.join(stopped)} without a restart."] if stopped else []
-    said += [f"Starts {' and '.join(started)}."] if started else []
-    return " ".join(said) or "No worker is stopped or started."
+    words = [f"Restarts {' and '.join(restarted)}."] if restarted else []
+    words += [f"Stops {' and '.join(stopped)} without a restart."] if stopped else []
+    words += [f"Starts {' and '.join(started)}."] if started else []
+    return " ".join(words) or "No worker is stopped or started."
 
 
 def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
@@ -173,7 +169,7 @@ def _plan_lines(plan: CodePlan, now: datetime) -> Iterator[str]:
         yield from _listed(plan.changes, len(plan.changes), SHOWN_FILES)
     if plan.files:
         yield from ("", f"Changes {count(len(plan.files), 'file')}:")
-        yield from _listed([_file(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
+        yield from _listed([_file_line(change) for change in plan.files[:SHOWN_FILES]], len(plan.files), SHOWN_FILES)
     elif plan.installs and plan.leaves_code:
         yield from ("", "No new commits.")
     if plan.installs:
@@ -191,19 +187,17 @@ def _listed(lines: Sequence[str], number: int, most: int) -> Iterator[str]:
 
 
 def _line(commit: Commit, now: datetime) -> str:
+    seconds = max((now - commit.at).total_seconds(), 0)
+    size, unit = next(
+        ((size, unit) for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")) if seconds >= size),
+        (1, "second"),
+    )
     merge = " (merge)" if commit.is_merge else ""
-    return f"{short(commit.hash)}  {_age(commit.at, now):>10}  {commit.author}: {commit.subject}{merge}"
+    age = count(int(seconds // size), unit)
+    return f"{short(commit.hash)}  {age:>10}  {commit.author}: {commit.subject}{merge}"
 
 
-def _age(at: datetime, now: datetime) -> str:
-    seconds = max((now - at).total_seconds(), 0)
-    for size, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
-        if seconds >= size:
-            return count(int(seconds // size), unit)
-    return count(int(seconds), "second")
-
-
-def _file(change: FileChange) -> str:
+def _file_line(change: FileChange) -> str:
     was = f" (was {change.was})" if change.was else ""
     lines = "" if change.added is None else f" +{change.added} -{change.removed}"
     return f"{CHANGES.get(change.kind, 'changed'):<8} {change.path}{was}{lines}"
@@ -218,20 +212,28 @@ ENDING_SECONDS = 5.0
 CHECKOUTS_AT_ONCE = 64
 """Checkouts that the previews of this program check concurrently."""
 
-_looks = DaemonThreads("preview", CHECKOUTS_AT_ONCE)
+_threads = DaemonThreads("preview", CHECKOUTS_AT_ONCE)
 
 
 def preview(host: HostContext, command: Command) -> list[Preview]:
-    """Preview the command for each of its checkouts, within `PREVIEW_SECONDS`."""
+    """Preview the command for each of its checkouts, within `PREVIEW_SECONDS`. One that is late is refused."""
     deadline = time.monotonic() + PREVIEW_SECONDS
     host = replace(host, deadline=deadline)
     sites: dict[str, Checkout] = {}
     for worker_id in command.workers:
         site = checkout_of(host, host.config.worker(worker_id))
         sites.setdefault(str(site.top), site)
-    looks = [(site, _looks.submit(_preview, host, site, command)) for site in sites.values()]
-    wait([look for _, look in looks], timeout=max(deadline + ENDING_SECONDS - time.monotonic(), 0))
-    return [_ended(host, site, command, look) for site, look in looks]
+    futures = [(site, _threads.submit(_preview, host, site, command)) for site in sites.values()]
+    wait([future for _, future in futures], timeout=max(deadline + ENDING_SECONDS - time.monotonic(), 0))
+    previews = []
+    for site, future in futures:
+        if future.done():
+            previews.append(future.result())
+        else:
+            future.cancel()
+            late = f"Checking {site.top} timed out after {PREVIEW_SECONDS:g} s. Try again."
+            previews.append(replace(_empty_preview(host, site, command), refused=late))
+    return previews
 
 
 def recent_commits(host: HostContext, worker_ids: Sequence[str], most: int) -> list[Commit]:
@@ -263,17 +265,8 @@ def _revertable(site: Checkout, most: int) -> list[Commit]:
     return line[:most] if len(line) > most else line[:-1]  # the first commit can't be reverted
 
 
-def _ended(host: HostContext, site: Checkout, command: Command, look: Future[Preview]) -> Preview:
-    """The finished preview. One that is late is abandoned and refused."""
-    if look.done():
-        return look.result()
-    look.cancel()
-    late = f"Checking {site.top} timed out after {PREVIEW_SECONDS:g} s. Try again."
-    return replace(_before(host, site, command), refused=late)
-
-
 def _preview(host: HostContext, site: Checkout, command: Command) -> Preview:
-    handler, base = CATALOG[command.name].handler or "", _before(host, site, command)
+    handler, base = CATALOG[command.name].handler or "", _empty_preview(host, site, command)
     try:
         plan = make_plan(host, site, handler, command.params)
     except SupervisorError as error:
@@ -289,7 +282,7 @@ def _preview(host: HostContext, site: Checkout, command: Command) -> Preview:
     )
 
 
-def _before(host: HostContext, site: Checkout, command: Command) -> Preview:
+def _empty_preview(host: HostContext, site: Checkout, command: Command) -> Preview:
     workers = tuple(worker_now(host, worker) for worker in site.workers)
     return Preview(command.name, str(site.top), site.code.branch, workers)
 
@@ -298,26 +291,21 @@ def worker_now(host: HostContext, worker: WorkerSettings) -> WorkerNow:
     """Describe a worker that a command would affect."""
     found = find_watcher(host.processes, host.drive, host.config, worker)
     pause = host.pauses.preview(worker.id)
+    busy = ""
+    if host.ledger is not None:
+        from supervisor_core.jobs import rows as jobs  # late: whoever only looks at workers must not pay for it
+
+        states = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
+        waiting = host.ledger.read(lambda connection: jobs.waiting(connection, [worker.id], states))
+        started = next((job for job in waiting if job.state is JobState.STARTED), None)
+        if started is not None:
+            busy = f"busy with {started.command} ({started.task_id})"
+        elif waiting:
+            busy = f"{count(len(waiting), 'command')} waiting"
     return WorkerNow(
         id=worker.id,
         pid=found.identity.pid if found.identity else None,
         paused=str(pause) if pause else "",
         rests=start_objection(worker),
-        busy=_busy(_waiting(host, worker)),
+        busy=busy,
     )
-
-
-def _waiting(host: HostContext, worker: WorkerSettings) -> list[Job]:
-    if host.ledger is None:
-        return []
-    from supervisor_core.jobs import rows as jobs  # late: whoever only looks at workers must not pay for it
-
-    under_way = (JobState.STARTED, JobState.CLAIMED, JobState.QUEUED)
-    return host.ledger.read(lambda connection: jobs.waiting(connection, [worker.id], under_way))
-
-
-def _busy(waiting: Sequence[Job]) -> str:
-    started = [job for job in waiting if job.state is JobState.STARTED]
-    if started:
-        return f"busy with {started[0].command} ({started[0].task_id})"
-    return f"{count(len(waiting), 'command')} waiting" if waiting else ""

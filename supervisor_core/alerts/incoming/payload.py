@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from supervisor_core.alerts.outside.formats.alertmanager import NAME as OUR_NAME
-from supervisor_core.alerts.outside.formats.model import CLIENT
+from supervisor_core.alerts.outside.formats import ALERTMANAGER_NAME, CLIENT
 from supervisor_core.common.text import flatten, one_line, storable
 from supervisor_core.workers.conditions.rules import Severity
 
@@ -69,7 +68,7 @@ def _alert(given: Any, worker_label: str, now: datetime) -> ForeignAlert | None:
     if not isinstance(given, Mapping):
         raise PayloadError("an alert isn't an object")
     labels, annotations = _texts(given.get("labels"), "labels"), _texts(given.get("annotations") or {}, "annotations")
-    if labels.get("alertname") == OUR_NAME and labels.get("job") == CLIENT:
+    if labels.get("alertname") == ALERTMANAGER_NAME and labels.get("job") == CLIENT:
         return None
     status = given.get("status")
     if status not in (FIRING, RESOLVED):

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from supervisor_core.alerts.grouping.rules import STORM
-from supervisor_core.alerts.outside.formats.table import acknowledges
+from supervisor_core.alerts.outside.formats import acknowledges
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.text import capitalize, sentence

@@ -11,7 +11,7 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor_core.alerts.outside.formats.model import CLIENT, AlertDocument, cut, is_over
+from supervisor_core.alerts.outside.formats import CLIENT, AlertDocument, cut, is_over
 from supervisor_core.alerts.outside.transport import LONGEST_SECONDS, SendResult, SendVerdict, judge_answer
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.text import one_line
@@ -39,7 +39,7 @@ class Notification(NamedTuple):
     type: str
 
 
-def notification(document: AlertDocument, receiver: Receiver, _: datetime) -> Notification:
+def notification(document: AlertDocument, receiver: Receiver) -> Notification:
     """The alert's line, its severity and its id. No service reads a mention or a link in it."""
     mark = "recovered" if is_over(document) else str(document["severity"])
     title = f"[{mark}] {document['target']['id']} on {document['host']}"

@@ -9,7 +9,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
 
-from supervisor_core.alerts.outside.formats.model import HttpCall
+from supervisor_core.alerts.outside.formats import HttpCall
 from supervisor_core.common.service import Blocking
 from supervisor_core.host import web
 from supervisor_core.host.network import Network

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from supervisor_core.alerts.outside.documents import delivery_id, document
-from supervisor_core.alerts.outside.formats.table import call_of
+from supervisor_core.alerts.outside.formats import call_of
 from supervisor_core.alerts.outside.transport import SendResult, SendVerdict, attempt
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.service import Blocking

@@ -136,11 +136,17 @@ def fetch(git: Git, remote: str, branch: str) -> str:
         raise GitError(f"{git.folder} has no remote {remote}, {there}.", remedy="Fix workers.ID.code.remote.")
     place = f"refs/remotes/{remote}/{branch}"
     words = ["fetch", "--no-recurse-submodules", "--no-write-fetch-head", "--", remote, f"+refs/heads/{branch}:{place}"]
-    ran = _patiently(_with_own_ssh(git), *words)
-    if not ran.ok and LOCKED in ran.errors and not ran.timed_out:
-        raise _locked(git, ran, remote, branch)
+    git_with_ssh = _with_own_ssh(git)
+    deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
+    ran = _operation(git_with_ssh, *words)
+    for wait in LOCK_WAITS:  # while another git changes the same ref
+        left = deadline - time.monotonic() - wait
+        if ran.ok or left <= 0 or not AT_ONCE.search(ran.errors):
+            break
+        time.sleep(wait)
+        ran = _operation(git_with_ssh, *words, seconds=left)
     if not ran.ok:
-        raise _unreachable(git, ran, remote, branch)
+        raise _fetch_failed(git, ran, remote, branch)
     return resolve_commit(git, place)
 
 
@@ -149,8 +155,7 @@ def fast_forward(git: Git, head: str, commit: str) -> None:
 
     Uncommitted changes of other files stay, staged or not. With one of a file that differs, git refuses.
     """
-    files = files_between(git, head, commit)
-    in_place = frozenset(find_blocking_files(git, new_paths(files)))
+    files, in_place = _files_to_restore(git, head, commit)
     ran = _operation(git, "merge", "--quiet", "--ff-only", "--no-squash", "--no-edit", commit)
     if not ran.ok:
         _restore_files(git, head, files, in_place, ran)
@@ -166,8 +171,7 @@ def move_back(git: Git, commit: str, before: str) -> None:
 
     One that was made meanwhile in a file to restore is an error: the code then stays at `commit`.
     """
-    files = files_between(git, commit, before)
-    in_place = frozenset(find_blocking_files(git, new_paths(files)))
+    files, in_place = _files_to_restore(git, commit, before)
     _operation(git, "update-index", "-q", "--refresh")
     ran = _operation(git, "read-tree", "-m", "-u", commit, before)
     if not ran.ok:
@@ -191,8 +195,7 @@ def try_merge(git: Git, commit: str, message: str) -> None:
 
 def reset(git: Git, head: str, commit: str) -> None:
     """Reset the branch and all files from the head to a commit, and drop all uncommitted changes: keep them first."""
-    files = files_between(git, head, commit)
-    in_place = frozenset(find_blocking_files(git, new_paths(files)))
+    files, in_place = _files_to_restore(git, head, commit)
     ran = _operation(git, "reset", "--quiet", "--hard", commit)
     if not ran.ok:
         _restore_files(git, head, files, in_place, ran)
@@ -257,6 +260,12 @@ def tidy(git: Git) -> None:
         log.warning("git gc in %s failed: %s", git.folder, why)
 
 
+def _files_to_restore(git: Git, before: str, after: str) -> tuple[list[FileChange], frozenset[str]]:
+    """The files that a move changes, and the untracked ones in the places of new files."""
+    files = files_between(git, before, after)
+    return files, frozenset(find_blocking_files(git, new_paths(files)))
+
+
 def _restore_files(
     git: Git, before: str, files: Sequence[FileChange], in_place: Collection[str], ran: ProgramResult
 ) -> None:
@@ -270,7 +279,11 @@ def _restore_files(
     left = [path for path in find_blocking_files(git, new_paths(files)) if path not in in_place]
     if not left and resolve_commit(git, "HEAD") == before and not _edited(git, files):
         return
-    _remove(git, left)  # first: where a folder was made in place of a file, the file comes back
+    for path in left:  # first: where a folder was made in place of a file, the file comes back
+        try:
+            (git.folder / path).unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("%s is left from a failed attempt and can't be removed: %s", git.folder / path, error)
     literal = git.at(git.folder, GIT_LITERAL_PATHSPECS="1")
     old = sorted({change.was or change.path for change in files if change.kind not in "AC" and not change.submodule})
     restored = (
@@ -312,14 +325,6 @@ def _zero_terminated(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def _remove(git: Git, paths: list[str]) -> None:
-    for path in paths:
-        try:
-            (git.folder / path).unlink(missing_ok=True)
-        except OSError as error:
-            log.warning("%s is left from a failed attempt and can't be removed: %s", git.folder / path, error)
-
-
 def _submodules(git: Git, files: Sequence[FileChange] | None = None) -> ProgramResult | None:
     """Move the submodules among these files, or all that are initialized, to the commits that the checkout names.
 
@@ -338,52 +343,45 @@ def _submodule_failed(ran: ProgramResult) -> GitError:
     return GitError(f"{who} couldn't be updated: {_why(ran)}", remedy="Check the submodule's remote.")
 
 
-def _in_conflict(git: Git) -> list[str]:
-    ran = git.run("diff", "--name-only", "--diff-filter=U", "-z")
-    return [path for path in ran.output.split("\0") if path] if ran.ok else []
-
-
 def _failed(git: Git, conflict: str, what: str, ran: ProgramResult) -> GitError:
-    if files := _in_conflict(git):
+    unmerged = git.run("diff", "--name-only", "--diff-filter=U", "-z")
+    if unmerged.ok and (files := [path for path in unmerged.output.split("\0") if path]):
         return ConflictError(f"{conflict} in {list_names(files, NAMED_FILES)}.")
     return GitError(f"{what} failed: {_why(ran)}")
 
 
-def _unreachable(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
-    said = git_message(ran)
+def _fetch_failed(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
+    output = git_message(ran)
     if ran.timed_out:
         address = safe_message(git.unhurried().run("remote", "get-url", remote).output)
         return GitError(
             f"The remote {remote} ({address}) didn't answer within {ran.seconds:.2g} s.",
             remedy="Check the network and the remote's server, then try again.",
         )
-    if "couldn't find remote ref" in said:
-        return GitError(f"{remote} has no branch {branch}.", remedy="Fix workers.ID.code.branch.")
-    if any(words in said for words in ASKING):
+    if LOCKED in ran.errors:  # the remote answered, but the result can't be stored
+        if there := LOCK_FILE.search(ran.errors):
+            return GitError(
+                f"Another git process is updating {remote}/{branch} in {git.folder}, or was killed: "
+                f"{safe_message(there[1])} exists.",
+                remedy="If no git process is running there, delete that file.",
+            )
         return GitError(
-            f"{remote} asks for a username and password, and no one is there to enter them. Git says: {said}",
+            f"{remote}/{branch} can't be updated in {git.folder}. Git says: {output}",
+            remedy="Check the owner and permissions of refs/remotes in its git folder.",
+        )
+    if "couldn't find remote ref" in output:
+        return GitError(f"{remote} has no branch {branch}.", remedy="Fix workers.ID.code.branch.")
+    if any(words in output for words in ASKING):
+        return GitError(
+            f"{remote} asks for a username and password, and no one is there to enter them. Git says: {output}",
             remedy="Set up a deploy key or a credential helper for this user.",
         )
-    if any(words in said for words in STRANGER):
+    if any(words in output for words in STRANGER):
         return GitError(
-            f"{remote} denied access. Git says: {said}",
+            f"{remote} denied access. Git says: {output}",
             remedy="Set up an SSH key that the remote accepts for this user, and add the remote to known_hosts.",
         )
-    return GitError(f"{remote} can't be reached. Git says: {said}", remedy="Check the network and the remote's URL.")
-
-
-def _locked(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitError:
-    """The error for a fetch whose remote responded, but whose result can't be stored."""
-    if there := LOCK_FILE.search(ran.errors):
-        return GitError(
-            f"Another git process is updating {remote}/{branch} in {git.folder}, or was killed: "
-            f"{safe_message(there[1])} exists.",
-            remedy="If no git process is running there, delete that file.",
-        )
-    return GitError(
-        f"{remote}/{branch} can't be updated in {git.folder}. Git says: {git_message(ran)}",
-        remedy="Check the owner and permissions of refs/remotes in its git folder.",
-    )
+    return GitError(f"{remote} can't be reached. Git says: {output}", remedy="Check the network and the remote's URL.")
 
 
 def _with_own_ssh(git: Git) -> Git:
@@ -403,19 +401,6 @@ def _why(ran: ProgramResult) -> str:
     if ran.timed_out:
         return f"timed out after {OPERATION_SECONDS:g} s."
     return git_message(ran)
-
-
-def _patiently(git: Git, *words: str) -> ProgramResult:
-    """Run an operation, and retry it while another git changes the same ref. All attempts share one time limit."""
-    deadline = time.monotonic() + git.seconds_left(OPERATION_SECONDS)
-    ran = _operation(git, *words)
-    for wait in LOCK_WAITS:
-        left = deadline - time.monotonic() - wait
-        if ran.ok or left <= 0 or not AT_ONCE.search(ran.errors):
-            break
-        time.sleep(wait)
-        ran = _operation(git, *words, seconds=left)
-    return ran
 
 
 def _operation(git: Git, *words: str, seconds: float | None = None, given: bytes = b"") -> ProgramResult:

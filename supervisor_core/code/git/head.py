@@ -5,8 +5,9 @@ Also the commits of all workers' checkouts, without waiting for the drive.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
 from supervisor_core.code.git.history import top_of
@@ -28,34 +29,22 @@ def head_of(folder: Path) -> str:
 
     It's empty without a commit, or if the files don't have it: git may keep references in a table.
     """
-    own = _git_folder(top_of(folder))
-    if own is None:
-        return ""
-    common = _common(own)
-    said = _line(own / "HEAD")
+    own = top_of(folder) / ".git"
+    if not own.is_dir():  # a worktree's or a submodule's folder is elsewhere
+        pointer = _line(own)
+        if not pointer.startswith(POINTER):
+            return ""
+        own = own.parent / pointer.removeprefix(POINTER)
+    shared = own / (_line(own / "commondir") or ".")
+    value = _line(own / "HEAD")
     for _ in range(DEEPEST):
-        if not said.startswith(REF):
-            return said if _HASH.fullmatch(said) else ""
-        name = said.removeprefix(REF)
+        if not value.startswith(REF):
+            return value if _HASH.fullmatch(value) else ""
+        name = value.removeprefix(REF)
         if not name.startswith("refs/") or ".." in name:
             return ""
-        said = _line(own / name) or _line(common / name) or _packed(common, name)
+        value = _line(own / name) or _line(shared / name) or _packed(shared, name)
     return ""
-
-
-def _git_folder(top: Path) -> Path | None:
-    """Git's folder for this checkout; that of a worktree or a submodule is elsewhere."""
-    here = top / ".git"
-    if here.is_dir():
-        return here
-    said = _line(here)
-    return top / said.removeprefix(POINTER) if said.startswith(POINTER) else None
-
-
-def _common(own: Path) -> Path:
-    """The folder that all worktrees of a repository share."""
-    said = _line(own / "commondir")
-    return own / said if said else own
 
 
 def _line(path: Path) -> str:
@@ -67,34 +56,26 @@ def _line(path: Path) -> str:
         return ""
 
 
-def _packed(common: Path, name: str) -> str:
-    """The hash of a packed reference."""
-    wanted = f" {name}"
+def _packed(shared: Path, name: str) -> str:
     try:
-        with (common / "packed-refs").open(encoding="utf-8", errors="replace") as file:
-            return next(
-                (line.rstrip("\n").removesuffix(wanted) for line in file if line.rstrip("\n").endswith(wanted)), ""
-            )
+        with (shared / "packed-refs").open(encoding="utf-8", errors="replace") as file:
+            return next((line.split(" ")[0] for line in file if line.rstrip("\n").endswith(f" {name}")), "")
     except FileNotFoundError:
         return ""
 
 
 def versions(host: HostContext, workers: Collection[WorkerSettings]) -> dict[str, str]:
     """The full hash for each of these workers whose checkout has one; none if the drive is away. The call blocks."""
-    folders = {worker.code.path for worker in workers}
+
+    def heads(folders: Collection[Path]) -> dict[Path, str]:
+        found = {}
+        for folder in folders:
+            with contextlib.suppress(OSError):  # one that can't be read doesn't affect the others
+                found[folder] = head_of(folder)
+        return found
+
     try:
-        heads = host.drive.call(_heads, folders, timeout=DRIVE_SECONDS)
+        found = host.drive.call(heads, {worker.code.path for worker in workers}, timeout=DRIVE_SECONDS)
     except (DriveUnavailable, OSError):
         return {}
-    return {worker.id: head for worker in workers if (head := heads.get(worker.code.path))}
-
-
-def _heads(folders: Collection[Path]) -> Mapping[Path, str]:
-    """The commit of each folder; one that can't be read doesn't affect the others."""
-    found = {}
-    for folder in folders:
-        try:
-            found[folder] = head_of(folder)
-        except OSError:
-            continue
-    return found
+    return {worker.id: head for worker in workers if (head := found.get(worker.code.path))}

@@ -120,12 +120,17 @@ class BakedChange:
 
 
 def change_of(job: Job) -> BakedChange | None:
-    """The change that this job made, whatever it was told to be; None where the code and its packages are as before."""
-    if job.outcome is None or job.finished_at is None or not _changed(job.outcome.details):
+    """The change that this job made; None if the code and its packages are as before."""
+    if job.outcome is None or job.finished_at is None:
         return None
-    told = job.outcome.details.get("workers")
-    turns = told if isinstance(told, Mapping) else {}
-    started = [each for each, turn in turns.items() if isinstance(turn, Mapping) and turn.get("new_pid") is not None]
+    details = job.outcome.details
+    packages = details.get("packages")
+    installed = isinstance(packages, list) and any(isinstance(one, Mapping) and one.get("changed") for one in packages)
+    if details.get("before") == details.get("after") and not details.get("packages_said") and not installed:
+        return None
+    turns = details.get("workers")
+    turns = turns if isinstance(turns, Mapping) else {}
+    started = [name for name, turn in turns.items() if isinstance(turn, Mapping) and turn.get("new_pid") is not None]
     return BakedChange(
         job.task_id,
         job.worker_id,
@@ -133,14 +138,6 @@ def change_of(job: Job) -> BakedChange | None:
         frozenset({job.worker_id, *turns}),
         tuple(sorted(started)) if job.outcome.success else (),
     )
-
-
-def _changed(details: Mapping[str, Any]) -> bool:
-    """Whether something runs now that did not run before: other commits, or other packages."""
-    if details.get("before") != details.get("after") or details.get("packages_said"):
-        return True
-    told = details.get("packages")
-    return isinstance(told, list) and any(isinstance(one, Mapping) and one.get("changed") for one in told)
 
 
 def overtakes(change: BakedChange, bake: Bake) -> bool:
@@ -157,57 +154,37 @@ def recovered(bake: Bake, worker: WatchedWorker | None, now: datetime) -> bool:
 
 
 def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timedelta) -> BakeVerdict | None:
-    """Where this bake goes; None while it goes on. `worker` is None where there is no such worker any more.
+    """Where this bake goes; None while it goes on. `worker` is None if it's no longer configured.
 
-    Within the `grace` after its start a worker is not held to be unwell, even beyond the end of the bake; one that
-    does not keep running is, at once.
+    Within the `grace` after its start a worker isn't judged by its health, even beyond the end of the bake; one that
+    doesn't keep running is judged at once. Only what is known counts against it: the drive may be away, a signal from
+    outside may stop or kill it.
     """
+    over = now >= bake.until
     if now > bake.until + grace + LATE:
         return BakeVerdict(BakeState.ENDED, "no supervisor was running when the watch ended")
     if worker is None:
         return BakeVerdict(BakeState.ENDED, "it's no longer in the configuration")
     if worker.paused or not worker.wanted:
         return BakeVerdict(BakeState.ENDED, worker.reason)
-    kills = _kills_alone(bake, worker)
-    if kills and worker.state is not WorkerState.RUNNING:
-        over = worker.given_up or now >= bake.until
-        return BakeVerdict(BakeState.ENDED, _killed_words(kills)) if over else None
-    if not kills and (why := _why_down(bake, worker)):
-        return BakeVerdict(BakeState.DEGRADED, why)
+    failures = [run for run in worker.lives if run.failed and run.ended_at > bake.since]
+    killed = bool(failures) and all(run.exit_code is not None and from_outside(run) for run in failures)
+    if killed and worker.state is not WorkerState.RUNNING:
+        words = f"it was killed from outside {times(len(failures))}, which doesn't point to its code"
+        return BakeVerdict(BakeState.ENDED, words) if over or worker.given_up else None
+    if not killed:
+        down = worker.given_up or worker.state in (WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK)
+        if down or (worker.state is WorkerState.STOPPED and not worker.fine):
+            return BakeVerdict(BakeState.DEGRADED, worker.reason)
+        if worker.started_again_at is not None and worker.started_again_at > bake.since:
+            return BakeVerdict(BakeState.DEGRADED, "it didn't keep running and was restarted automatically")
     if worker.state in (WorkerState.STARTING, WorkerState.STOPPING):
         return None
     if worker.state is WorkerState.STOPPED:
         return BakeVerdict(BakeState.ENDED, worker.reason)
-    return _of_running(bake, worker, now, grace)
-
-
-def _killed_words(count: int) -> str:
-    return f"it was killed from outside {times(count)}, which doesn't point to its code"
-
-
-def _kills_alone(bake: Bake, worker: WatchedWorker) -> int:
-    """How often it was ended since the change, where every end came from outside; 0 where one was its own."""
-    since = [life for life in worker.lives if life.failed and life.ended_at > bake.since]
-    return len(since) if all(life.exit_code is not None and from_outside(life) for life in since) else 0
-
-
-def _why_down(bake: Bake, worker: WatchedWorker) -> str:
-    """Why it can be said at once that it does not live with it; empty where it can't."""
-    down = worker.given_up or worker.state in (WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK)
-    if down or (worker.state is WorkerState.STOPPED and not worker.fine):
-        return worker.reason
-    again = worker.started_again_at is not None and worker.started_again_at > bake.since
-    return "it didn't keep running and was restarted automatically" if again else ""
-
-
-def _of_running(bake: Bake, worker: WatchedWorker, now: datetime, grace: timedelta) -> BakeVerdict | None:
-    over = now >= bake.until
     if worker.fine:
         return BakeVerdict(BakeState.WELL) if over else None
-    if worker.health in (
-        Health.UNKNOWN,
-        Health.FROZEN,
-    ):  # only what is known counts against it: the drive may be away, a signal may stop it
+    if worker.health in (Health.UNKNOWN, Health.FROZEN):
         return BakeVerdict(BakeState.ENDED, worker.reason) if over else None
     if now - (worker.started_at or bake.since) < grace:
         return None

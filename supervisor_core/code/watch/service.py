@@ -6,7 +6,7 @@ Nothing is reverted automatically. The ledger holds all that counts, so the watc
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, RowMapping, func, insert, select
@@ -161,117 +161,97 @@ class BakingChore:
         return due if recovery is None else min(due, recovery)
 
     def work(self, now: datetime) -> bool:
-        """Begin to watch whose code was changed, judge who is watched. Nothing is filed by that."""
+        """Begin to watch whose code was changed, judge who is watched. Nothing is filed by that.
+
+        First the look, then the changes: so no worker is judged by what a newer command has done to it.
+        """
         watching = self._ledger.read(watched_now)
-        # First the look, then what was changed: so nobody is judged by what a newer command has done to them.
-        seen = self._seen(watching, now)
+        before, interval = self._looked_at, timedelta(seconds=LOOK_SECONDS)
+        ended = before is not None and any(before < bake.until <= now for bake in watching)
+        seen: Mapping[str, WatchedWorker] | None = None
+        if not watching or ended or before is None or not timedelta(0) <= now - before < interval:
+            seen = self._look({bake.worker_id for bake in watching}) if watching else None
+            self._looked_at = now
         self._follow_changes(watching, now)
         if seen is not None:
-            self._judge(watching, seen, now)
-        self._follow_recoveries(now)
+            grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
+            for bake in watching:
+                verdict = judge(bake, seen.get(bake.worker_id), now, grace)
+                if verdict is not None and self._ledger.step(move(bake, verdict, now), now):
+                    self._log(bake, verdict)
+        # Now and then, look at who has degraded: their card says when they have recovered.
+        if self._recovery_at is None or not now < self._recovery_at <= now + RECOVERY_LOOK:
+            bakes = self._ledger.read(lambda connection: degraded(connection, now - FOLLOWED))
+            self._recovery_at = now + RECOVERY_LOOK if bakes else None
+            seen = self._look({bake.worker_id for bake in bakes}) if bakes else {}
+            for bake in bakes:
+                if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(recover(bake, now), now):
+                    log.info("%s has recovered with its new code", bake.worker_id)
         return False
 
-    def _follow_recoveries(self, now: datetime) -> None:
-        """Look now and then at who has degraded: their card says when they are well again."""
-        if self._recovery_at is not None and now < self._recovery_at <= now + RECOVERY_LOOK:
-            return
-        bakes = self._ledger.read(lambda connection: degraded(connection, now - FOLLOWED))
-        self._recovery_at = now + RECOVERY_LOOK if bakes else None
-        seen = self._look({bake.worker_id for bake in bakes}) if bakes else {}
-        for bake in bakes:
-            if recovered(bake, seen.get(bake.worker_id), now) and self._ledger.step(recover(bake, now), now):
-                log.info("%s has recovered with its new code", bake.worker_id)
-
-    def _seen(self, watching: Collection[Bake], now: datetime) -> Mapping[str, WatchedWorker] | None:
-        """How they are; None where nobody need look: each commit of this program calls for work."""
-        if watching and not self._is_time(watching, now):
-            return None
-        seen = self._look({bake.worker_id for bake in watching}) if watching else None
-        self._looked_at = now
-        return seen
-
-    def _is_time(self, watching: Iterable[Bake], now: datetime) -> bool:
-        before = self._looked_at
-        if before is None or not timedelta(0) <= now - before < timedelta(seconds=LOOK_SECONDS):
-            return True
-        return any(before < bake.until <= now for bake in watching)
-
-    def _judge(self, watching: Iterable[Bake], seen: Mapping[str, WatchedWorker], now: datetime) -> None:
-        grace = timedelta(seconds=self._config().alerts.start_grace_seconds)
-        for bake in watching:
-            verdict = judge(bake, seen.get(bake.worker_id), now, grace)
-            if verdict is not None and self._ledger.step(move(bake, verdict, now), now):
-                self._tell(bake, verdict)
-
     def _follow_changes(self, watching: Collection[Bake], now: datetime) -> None:
-        """Deal with each command on code that has ended since: what it overtakes, and whom to watch after it."""
+        """For each command on code that has ended since: end the bakes that it overtakes, and begin its own."""
         length = timedelta(minutes=self._config().slack.bake_minutes)
         if not length and not watching:
             return
         since = min([now - length, *(bake.since for bake in watching)])
         ended = self._ledger.read(lambda connection: jobs.ended_since(connection, CODE_HANDLERS, since))
         fresh = set(ended) - self._known
-        found = self._ledger.read(lambda connection: jobs.by_ids(connection, fresh)) if fresh else []
-        for job in found:
+        for job in self._ledger.read(lambda connection: jobs.by_ids(connection, fresh)) if fresh else []:
             if change := change_of(job):
-                self._deal_with(job, change, length, now)
+                self._overtake(job, change, now)
+                if change.at + length > now:
+                    self._begin(job, change, length, now)
         self._known = frozenset(ended)
 
-    def _deal_with(self, job: Job, change: BakedChange, length: timedelta, now: datetime) -> None:
+    def _overtake(self, job: Job, change: BakedChange, now: datetime) -> None:
         for bake in self._ledger.read(watched_now):
             if overtakes(change, bake):
-                who = job.issuer.name or job.issuer.id
-                undone = job.handler == "undo_code" and (job.outcome.details if job.outcome else {}).get(
-                    "undone_task_id"
-                )
-                did = "undid this change" if undone == bake.task_id else f"changed the code again ({job.command})"
-                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{who} {did}")
+                details = job.outcome.details if job.outcome else {}
+                undone = job.handler == "undo_code" and details.get("undone_task_id") == bake.task_id
+                did = "undid this change" if undone else f"changed the code again ({job.command})"
+                verdict = BakeVerdict(BakeState.OVERTAKEN, f"{job.issuer.name or job.issuer.id} {did}")
                 if self._ledger.step(move(bake, verdict, now), now):
-                    self._tell(bake, verdict)
-        bakes = self._bakes(change, change.at + length) if change.at + length > now else []
-        if not bakes:
-            return
-        crashpoints.reach("bakes_t.watching:before")
-        begun = self._ledger.write(lambda connection: [each for each in bakes if file(connection, each, now)])
-        crashpoints.reach("bakes_t.watching:after")
-        for bake in begun:
-            with command_context(bake.task_id, job.label, bake.worker_id):
-                log.info("watching %s for %g minutes", bake.worker_id, length.total_seconds() / 60)
+                    self._log(bake, verdict)
 
-    def _bakes(self, change: BakedChange, until: datetime) -> list[Bake]:
-        """One for each who runs with it: by its own job, or by the one that changed the checkout under it."""
-        asked = {
-            job.worker_id for job in self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
-        }
-        return [
+    def _begin(self, job: Job, change: BakedChange, length: timedelta, now: datetime) -> None:
+        """One bake for each worker that runs with the change: by its own job, or by the one that changed its
+        checkout."""
+        of_task = self._ledger.read(lambda connection: jobs.of_task(connection, change.task_id))
+        asked = {sibling.worker_id for sibling in of_task}
+        bakes = [
             Bake(
                 task_id=change.task_id,
                 worker_id=worker_id,
                 supervisor_id=self._ledger.supervisor_id,
                 asked_for=worker_id if worker_id in asked else change.worker_id,
                 since=change.at,
-                until=until,
+                until=change.at + length,
             )
             for worker_id in change.run_with_it
         ]
+        if not bakes:
+            return
+        crashpoints.reach("bakes_t.watching:before")
+        begun = self._ledger.write(lambda connection: [bake for bake in bakes if file(connection, bake, now)])
+        crashpoints.reach("bakes_t.watching:after")
+        for bake in begun:
+            with command_context(bake.task_id, job.label, bake.worker_id):
+                log.info("watching %s for %g minutes", bake.worker_id, length.total_seconds() / 60)
 
-    def _tell(self, bake: Bake, verdict: BakeVerdict) -> None:
-        """The log says it, once."""
+    def _log(self, bake: Bake, verdict: BakeVerdict) -> None:
+        from supervisor_core.code.change import undo_words  # late: it imports git, and is seldom needed
+
         job = self._ledger.read(lambda connection: jobs.find(connection, bake.task_id, bake.asked_for))
         with command_context(bake.task_id, job.label if job else None, bake.worker_id):
             if verdict.state is BakeState.DEGRADED:
-                back = f". To restore the previous code: {_way_back(job)}" if job else ""
+                back = f". To restore the previous code: {undo_words(job)}" if job else ""
                 about = LogEvent.CODE_DEGRADED.extra(reason=verdict.reason)
-                words = "%s degraded after its code changed: %s%s"
-                log.warning(words, bake.worker_id, verdict.reason, back, extra=about)
+                log.warning(
+                    "%s degraded after its code changed: %s%s", bake.worker_id, verdict.reason, back, extra=about
+                )
             elif verdict.state is BakeState.WELL:
                 words = "%s is healthy with its new code; stopped watching"
                 log.info(words, bake.worker_id, extra=LogEvent.CODE_HEALTHY.extra())
             else:
                 log.info("stopped watching %s: %s", bake.worker_id, verdict.reason)
-
-
-def _way_back(job: Job) -> str:
-    from supervisor_core.code.change import undo_words  # late: it brings git along, and is seldom needed
-
-    return undo_words(job)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts.outside.formats.own_json import ID, REPLAY_SECONDS, SIGNATURE, TIMESTAMP, signature
+from supervisor_core.alerts.outside.formats import ID, REPLAY_SECONDS, SIGNATURE, TIMESTAMP, signature
 from tests.support.alerts.webhook_receiver import Receiver, a_receiver
 from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home

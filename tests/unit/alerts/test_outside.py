@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from supervisor_core.alerts.outside.documents import delivery_id, document, outside_messages
-from supervisor_core.alerts.outside.formats.own_json import body_of, headers_of, signature
+from supervisor_core.alerts.outside.formats import body_of, headers_of, signature
 from supervisor_core.alerts.outside.sender import PATIENCE
 from supervisor_core.alerts.outside.transport import (
     LONGEST_ASKED_SECONDS,

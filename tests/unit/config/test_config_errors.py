@@ -387,5 +387,5 @@ def test_a_mistake_in_what_is_referred_to_is_found_in_each_place(tmp_path: Path)
     lines = complaints(tmp_path, "workers:\n  A: &a\n    command: [x]\n    cwdd: .\n  B: *a\n")
     assert [line.split(" isn't")[0] for line in lines] == [
         "config.yaml line 4: workers.A.cwdd",
-        "config.yaml line 5: workers.B.cwdd",
+        "config.yaml line 4: workers.B.cwdd",
     ]

@@ -18,7 +18,7 @@ import responses
 from sqlalchemy import Connection
 
 from supervisor_core.alerts.outside import transport
-from supervisor_core.alerts.outside.formats.own_json import ID, SIGNATURE, TIMESTAMP, signature
+from supervisor_core.alerts.outside.formats import ID, SIGNATURE, TIMESTAMP, signature
 from supervisor_core.alerts.outside.sender import AlertSender
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.times import from_text, to_text

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts.outside.formats.own_json import REPLAY_SECONDS, SIGNATURE, body_of, headers_of
+from supervisor_core.alerts.outside.formats import REPLAY_SECONDS, SIGNATURE, body_of, headers_of
 from supervisor_core.host import web
 from supervisor_core.host.network import Network
 from tests.support.homes import ROOT
