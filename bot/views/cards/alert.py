@@ -141,8 +141,15 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     blocks += fields(_facts(details, now))
     if details.members.holding:
         blocks.append(section(storm.folded_workers(details.members)))
-    if log := _log(alert.evidence):
-        blocks.append(log)
+    shown: list[str] = []
+    marks_only = re.compile(r"[\s^~]*")  # below a line of a traceback
+    for line in reversed([line for line in alert.evidence if not marks_only.fullmatch(line)][-LINES:]):
+        short = in_code(line, LINE)
+        if sum(map(len, shown)) + len(short) > LOG:
+            break
+        shown.append(short)
+    if shown:
+        blocks.append(code_block("\n".join(reversed(shown))))
     if details.parent is not None:
         blocks.append(section(storm.parent_link(details.parent, details.link)))
     else:
@@ -190,7 +197,8 @@ def alert_reply(said: Mapping[str, Any], name: str) -> Content:
 
 def restart_line(alert: Alert, count: int) -> Content:
     """A line about a worker that crashed and was restarted automatically; it calls nobody."""
-    often = "" if count < 2 else f" ({_ordinal(count)} time today)"
+    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
+    often = "" if count < 2 else f" ({count}{ending} time today)"
     happened, _ = reason_of(alert)
     return text_message(
         f":leftwards_arrow_with_hook: *{target_name(alert)} restarted automatically*{often}"
@@ -232,13 +240,12 @@ def _suspect(details: AlertDetails) -> Job | None:
     job, alert = details.before, details.alert
     if job is None or details.settings is not None or details.undone:
         return None
-    if job.handler not in UNDOABLE or alert.condition not in RESTARTABLE:
+    if job.handler not in UNDOABLE or alert.condition not in RESTARTABLE or job.worker_id != alert.target.id:
         return None
     result = job.outcome.details if job.outcome and job.outcome.success else {}
     number = signal_in(alert.reason)
     from_outside = number is not None and signal_from_outside(number)
-    own = job.worker_id == alert.target.id and result.get("before") != result.get("after")
-    return job if own and not from_outside else None
+    return job if result.get("before") != result.get("after") and not from_outside else None
 
 
 def command_name(handler: str) -> str:
@@ -375,19 +382,6 @@ def _last_change(details: AlertDetails, now: datetime) -> str:
     return changed
 
 
-def _log(lines: Sequence[str]) -> Json | None:
-    """The last lines of the worker's output, as data."""
-    shown, left = [], LOG
-    marks_only = re.compile(r"[\s^~]*")  # below a line of a traceback
-    for line in reversed([each for each in lines if not marks_only.fullmatch(each)][-LINES:]):
-        short = in_code(line, LINE)
-        if len(short) > left:
-            break
-        left -= len(short)
-        shown.append(short)
-    return code_block("\n".join(reversed(shown))) if shown else None
-
-
 def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
     """The line of small print: the host, the severity, the alert's id, the next reminder."""
     alert = details.alert
@@ -396,11 +390,6 @@ def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
     if reminds and alert.due_at is not None:
         parts.append(f"reminder at {when(alert.due_at, now)}")
     return context(" · ".join(filter(None, [*parts, hint])))
-
-
-def _ordinal(count: int) -> str:
-    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-    return f"{count}{ending}"
 
 
 def _button(alert: Alert, name: str, text: str, style: str = "") -> Json:

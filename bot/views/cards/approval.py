@@ -131,34 +131,28 @@ def approval_request(details: ApprovalDetails) -> Content:
 def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
     """`asks`: it is the message that asks people, beside a card."""
     approval = details.approval
+    sign, word, color = _STATES[approval.state]
     pending = approval.state is ApprovalState.PENDING
-    facts = _facts(details)
-    blocks = fields(facts)
+    headline = f"{sign} *{_title(approval.command)}?* {word}"
+    if not pending:
+        denied = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.DENY]
+        by = f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
+        headline = f"{sign} *{_title(approval.command)}*: {word}{by}"
+    blocks = fields(_facts(details))
     if approval.state in OPEN:
         blocks += preview_blocks(approval.previews)
-    if _says_why(details):
+    # A denial's reason is beside its vote.
+    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in details.votes[:VOTES])
+    if approval.reason and not pending and not told:
         word = "Waiting" if approval.state is ApprovalState.APPROVED else "Reason"
         blocks.append(section(f"*{word}:* {inert(approval.reason, WHY)}"))
-    if not pending and (said := votes_text(details.votes)):
-        blocks.append(section(said))
+    if not pending and (votes := votes_text(details.votes)):
+        blocks.append(section(votes))
     if elements := buttons(approval, decides=decides):
         blocks.append(actions(f"approval:{approval.approval_id}", elements))
-    blocks.append(context(" · ".join(filter(None, [*_places(details, decides=decides, asks=asks), _ids(approval)]))))
-    return card(_headline(approval, details), _STATES[approval.state][2], blocks)
-
-
-def _headline(approval: Approval, details: ApprovalDetails) -> str:
-    sign = _STATES[approval.state][0]
-    if approval.state is ApprovalState.PENDING:
-        return f"{sign} *{_title(approval.command)}?* {_STATES[approval.state][1]}"
-    return f"{sign} *{_title(approval.command)}*: {_word(details)}"
-
-
-def _word(details: ApprovalDetails) -> str:
-    """The state, with the person who ended it."""
-    word = _STATES[details.approval.state][1]
-    denied = [mention(vote.voter) for vote in details.votes if vote.choice is Choice.DENY]
-    return f"{word} by {denied[-1]}" if denied and details.approval.state is ApprovalState.DENIED else word
+    ids = f"approval `{approval.approval_id}` · `{approval.task_id}`"
+    blocks.append(context(" · ".join([*_places(details, decides=decides, asks=asks), ids])))
+    return card(headline, color, blocks)
 
 
 def title_of(approval: Approval) -> str:
@@ -213,19 +207,16 @@ def batches_text(command: Command) -> str:
         return ""
     first, most = len(batches[0]), max(map(len, batches))
     sizes = set(map(len, batches))
-    text = f"{_batches(len(batches))} of {most:,}"
+    number, size, after = len(batches), f"{most:,}", ""
     if sizes != {most}:
-        rest = len(batches) - (first < most)
-        text = f"{_batches(rest)} of up to {most:,}" + (f" after a first one of {first:,}" if first < most else "")
+        number, size = number - (first < most), f"up to {most:,}"
+        after = f" after a first one of {first:,}" if first < most else ""
+    text = f"{'1 batch' if number == 1 else f'{number:,} batches'} of {size}{after}"
     limits = [f"each healthy for {format_span(terms.healthy.total_seconds())}"] if terms.healthy else []
     accepts_all = terms.max_failures >= len(command.workers)
     stop = f"after {terms.max_failures + 1} failures" if terms.max_failures else "at the first failure"
     limits += ["failures don't stop it" if accepts_all else f"stops {stop}"]
     return "; ".join([text, *limits])
-
-
-def _batches(number: int) -> str:
-    return "1 batch" if number == 1 else f"{number:,} batches"
 
 
 def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]:
@@ -254,22 +245,21 @@ def _places(details: ApprovalDetails, *, decides: bool, asks: bool) -> list[str]
 
 
 def _approvers(details: ApprovalDetails) -> str:
+    """Mentions of those who may approve; empty if everybody may."""
     own = "" if details.approval.terms.self_approval else details.approval.requester.person.id.rpartition("/")[2]
-    found = [_mention_id(each) for each in details.approvers if each != own]
-    return "" if "" in found else ", ".join(found[:APPROVERS])
-
-
-def _mention_id(who: str) -> str:
-    """A mention of a person, a user group or a channel; empty for everybody."""
-    if who.startswith(ON_CALL):
-        return "the person on call"
-    if who.startswith("S"):
-        return f"<!subteam^{who}>"
-    return f"<#{who}>" if who.startswith(("C", "G")) else f"<@{who}>" if who.startswith(("U", "W")) else ""
-
-
-def _ids(approval: Approval) -> str:
-    return f"approval `{approval.approval_id}` · `{approval.task_id}`"
+    mentions = []
+    for who in details.approvers:
+        if who.startswith(ON_CALL):
+            mentions.append("the person on call")
+        elif who.startswith("S"):
+            mentions.append(f"<!subteam^{who}>")
+        elif who.startswith(("C", "G")):
+            mentions.append(f"<#{who}>")
+        elif not who.startswith(("U", "W")):
+            return ""
+        elif who != own:
+            mentions.append(f"<@{who}>")
+    return ", ".join(mentions[:APPROVERS])
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
@@ -297,13 +287,6 @@ def about(command: Command) -> str:
     return f"{command_text(command)} of {_names(command)}"
 
 
-def _says_why(details: ApprovalDetails) -> bool:
-    """True for a reason that isn't on the card yet: a denial's is beside its vote."""
-    approval = details.approval
-    told = any(vote.choice is Choice.DENY and vote.reason == approval.reason for vote in details.votes[:VOTES])
-    return bool(approval.reason) and approval.state is not ApprovalState.PENDING and not told
-
-
 def why_of(approval: Approval) -> str:
     """The reason for its state, and the next step where there is one."""
     return f"{inert(approval.reason, WHY)} {phrase_markup(to_go_on(approval))}".rstrip()
@@ -312,8 +295,21 @@ def why_of(approval: Approval) -> str:
 def buttons(approval: Approval, *, decides: bool) -> list[Json]:
     """The buttons for the approval's current state; of a final one at most one that requests the same again."""
     said = about(approval.command)
+
+    def vote_button(name: str, text: str, style: str = "", ask: Json | None = None) -> Json:
+        made = button(f"{VOTE}{name}", text, approval.approval_id, label=f"{text} {said}", style=style)
+        return {**made, "confirm": ask} if ask else made
+
+    keeps = confirm(f"Cancel {said}?", "Nothing is changed. You can request it again.", "Cancel it")
     if approval.state is ApprovalState.PENDING and decides:
-        return [_approve(approval, said), _button(approval, "deny", "Deny", f"Deny {said}"), _cancel(approval, said)]
+        needed = approval.terms.votes_needed
+        starts = "Your approval starts it." if needed == 1 else f"It starts when {needed} people have approved it."
+        effect = f"{fit(summary(approval.previews), CONFIRMED)} {starts}"
+        return [
+            vote_button("approve", "Approve", "primary", confirm(f"Approve {said}?", effect, "Approve")),
+            vote_button("deny", "Deny"),
+            vote_button("cancel", "Cancel", ask=keeps),
+        ]
     if approval.state in (ApprovalState.STALE, ApprovalState.EXPIRED):
         text = "New preview" if approval.state is ApprovalState.STALE else "Request again"
         effect = "Shows a new preview and requests approval for it."
@@ -321,31 +317,7 @@ def buttons(approval: Approval, *, decides: bool) -> list[Json]:
         return [
             command_button(approval.command, approval.approval_id, text, about=named, effect=effect, style="primary")
         ]
-    return [_cancel(approval, said)] if approval.state in OPEN else []
-
-
-def _starts(approval: Approval) -> str:
-    needed = approval.terms.votes_needed
-    return "Your approval starts it." if needed == 1 else f"It starts when {needed} people have approved it."
-
-
-def _approve(approval: Approval, said: str) -> Json:
-    text = f"{fit(summary(approval.previews), CONFIRMED)} {_starts(approval)}"
-    return {
-        **_button(approval, "approve", "Approve", f"Approve {said}", "primary"),
-        "confirm": confirm(f"Approve {said}?", text, "Approve"),
-    }
-
-
-def _cancel(approval: Approval, said: str) -> Json:
-    return {
-        **_button(approval, "cancel", "Cancel", f"Cancel {said}"),
-        "confirm": confirm(f"Cancel {said}?", "Nothing is changed. You can request it again.", "Cancel it"),
-    }
-
-
-def _button(approval: Approval, name: str, text: str, label: str, style: str = "") -> Json:
-    return button(f"{VOTE}{name}", text, approval.approval_id, label=label, style=style)
+    return [vote_button("cancel", "Cancel", ask=keeps)] if approval.state in OPEN else []
 
 
 def denial_form(approval: Approval, request: Request) -> Json:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from bot.views.blocks import context, section
 from bot.views.cards.conditions import STORM_WORDS
 from bot.views.text import escape, fit, inert
@@ -21,18 +19,14 @@ TEAMS, NAME, TEXT = 5, 80, 2900
 
 def condition_counts(members: AlertMembers) -> str:
     """The number of workers or hosts in each condition."""
-    found = [
-        f"{count:,} {STORM_WORDS.get(condition, str(condition))}" for condition, count in members.by_condition.items()
-    ]
-    over = members.total - members.holding
-    return " · ".join([*found, *([f"{over:,} recovered"] if over else [])])
+    counts = {STORM_WORDS.get(condition, str(condition)): count for condition, count in members.by_condition.items()}
+    counts["recovered"] = members.total - members.holding
+    return " · ".join(f"{count:,} {words}" for words, count in counts.items() if count)
 
 
 def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
     """The names and teams of the members."""
-    blocks: list[dict[str, object]] = []
-    if named := member_names(members):
-        blocks.append(section(named))
+    blocks: list[dict[str, object]] = [section(names)] if (names := member_names(members)) else []
     if members.by_team:
         shown = list(members.by_team.items())[:TEAMS]
         teams = " · ".join(f"{inert(name, NAME)} {count:,}" for name, count in shown)
@@ -61,23 +55,18 @@ def parent_link(parent: Alert, link: str) -> str:
 
 
 def member_names(members: AlertMembers) -> str:
-    """Some of those that hold, and how many more there are."""
+    """Some of those that hold, those in the same condition together, and how many more there are."""
     if not members.first:
         return ""
-    lines = _grouped(members.first)
+    by_condition: dict[Condition, list[str]] = {}
+    for alert in members.first:
+        name = name_in(alert.reason)[0] if alert.target.kind == ALERTMANAGER else alert.target.id
+        by_condition.setdefault(alert.condition, []).append(inert(name, NAME))
+    lines = [
+        f"*{STORM_WORDS.get(condition, str(condition)).capitalize()}:* {', '.join(names)}"
+        for condition, names in by_condition.items()
+    ]
     left = members.holding - len(members.first)
     if left > 0:
         lines.append(f"… and {left:,} more: `/supervisor alerts` lists them")
     return fit("\n".join(lines), TEXT)
-
-
-def _grouped(first: Sequence[Alert]) -> list[str]:
-    """Their names, those that are in the same way together."""
-    by_condition: dict[Condition, list[str]] = {}
-    for alert in first:
-        own = name_in(alert.reason)[0] if alert.target.kind == ALERTMANAGER else alert.target.id
-        by_condition.setdefault(alert.condition, []).append(inert(own, NAME))
-    words = (
-        (STORM_WORDS.get(condition, str(condition)).capitalize(), some) for condition, some in by_condition.items()
-    )
-    return [f"*{word}:* {', '.join(some)}" for word, some in words]

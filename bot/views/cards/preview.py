@@ -67,8 +67,13 @@ def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
         same = len(code) > 1 and len(alike(code)) == 1
         size = size_text(*totals[0]) if same else size_text(*map(sum, zip(*totals, strict=True)))
         facts[_verb(code[0])] = (f"{size} in each of {len(code):,} checkouts" if same and size else size) or NOTHING_NEW
-        facts["Drops"] = _dropped(code)
-        facts["Installs"] = _installs(code)
+        commits = sum(len(each.get("dropped") or ()) for each in code)
+        files = sum(len(each.get("changes") or ()) for each in code)
+        drops = [count(commits, "local commit")] if commits else []
+        drops += [f"uncommitted changes in {count(files, 'file')}"] if files else []
+        facts["Drops"] = f"{', '.join(drops)} (kept as backup refs)" if drops else ""
+        files = sum(len(each.get("installs") or ()) for each in code)
+        facts["Installs"] = count(files, "requirements file") if files else ""
     if runs := list(dict.fromkeys(str(each["would_run"]) for each in previews if each.get("would_run"))):
         facts["Would run"] = shorten([in_span(each, LONG_LINE) for each in runs], 1)
         facts["Folder"] = shorten([in_span(str(each["folder"]), LINE) for each in previews if each.get("folder")], 1)
@@ -78,7 +83,8 @@ def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
         facts["Restarts"] += " (same checkout)"
     if any(map(_is_tried, code)):
         failed = any(each.get("conflict") for each in code)
-        facts["Dry run"] = "Fails" if failed else "Couldn't run" if _untried(code) else CLEAN
+        untried = any(each.get("untried") for each in code)
+        facts["Dry run"] = "Fails" if failed else "Couldn't run" if untried else CLEAN
     return {name: value for name, value in facts.items() if value}
 
 
@@ -145,30 +151,17 @@ def _place(preview: Document) -> str:
 def is_cut(previews: Sequence[Document]) -> bool:
     """True where the card has no room for all of them."""
     code = [each for each in previews if each.get("checkout")]
-    return len(code) > 1 or any(map(_has_more, code)) or any(len(each["workers"]) > NAMED for each in previews)
-
-
-def _has_more(preview: Document) -> bool:
-    commits, files = sizes(preview)
-    more = any(preview.get(name) for name in ("skipped", "kept", "dropped", "changes", "notes", "installs"))
-    return more or commits > ON_A_CARD.commits or files > ON_A_CARD.files
+    if len(code) > 1 or any(len(each["workers"]) > NAMED for each in previews):
+        return True
+    hidden = ("skipped", "kept", "dropped", "changes", "notes", "installs")
+    return any(
+        any(each.get(name) for name in hidden) or sizes(each)[0] > ON_A_CARD.commits or sizes(each)[1] > ON_A_CARD.files
+        for each in code
+    )
 
 
 def _verb(preview: Document) -> str:
     return VERBS.get(str(preview["command"]), "Adds")
-
-
-def _dropped(code: Sequence[Document]) -> str:
-    commits = sum(len(each.get("dropped") or ()) for each in code)
-    files = sum(len(each.get("changes") or ()) for each in code)
-    said = [count(commits, "local commit")] if commits else []
-    said += [f"uncommitted changes in {count(files, 'file')}"] if files else []
-    return f"{', '.join(said)} (kept as backup refs)" if said else ""
-
-
-def _installs(code: Sequence[Document]) -> str:
-    number = sum(len(each.get("installs") or ()) for each in code)
-    return count(number, "requirements file") if number else ""
 
 
 def _workers_by_effect(previews: Sequence[Document]) -> dict[str, list[str]]:
@@ -208,10 +201,6 @@ def _is_tried(preview: Document) -> bool:
     return bool(preview.get("commit_count") and may_not_fit and not preview.get("refused"))
 
 
-def _untried(code: Sequence[Document]) -> bool:
-    return any(each.get("untried") for each in code)
-
-
 def previews_as_text(previews: Sequence[Document], shown: Sizes = ON_A_CARD) -> list[str]:
     """One text for each checkout, or one for all workers where no code is changed; those cut away are counted."""
     code = [each for each in previews if each.get("checkout")]
@@ -243,11 +232,21 @@ def _of_checkouts(group: Sequence[Document], shown: Sizes) -> Iterator[str]:
         yield from [*lines[: shown.workers], *_more(len(lines), shown.workers, "worker")]
 
 
+_OTHER_COMMITS = (
+    ("skipped", "commit", "Skips {} without changes"),
+    ("kept", "local commit", "Keeps {}"),
+    ("dropped", "local commit", "Drops {} (kept as a backup ref)"),
+)
+
+
 def _changes(preview: Document, shown: Sizes, page: object) -> Iterator[str]:
     number, files = sizes(preview)
     for commits, total, title in (
         (preview.get("commits") or (), number, f"{_verb(preview)} {count(number, 'commit')}"),
-        *((preview.get(name) or (), len(preview.get(name) or ()), title) for name, title in _titles(preview)),
+        *(
+            (found := preview.get(name) or (), len(found), title.format(count(len(found), noun)))
+            for name, noun, title in _OTHER_COMMITS
+        ),
     ):
         if total:
             yield f"*{title}*"
@@ -267,16 +266,6 @@ def _changes(preview: Document, shown: Sizes, page: object) -> Iterator[str]:
         yield from (f"• {inert(str(each), LINE)}" for each in installs)
     for note in preview.get("notes") or ():
         yield sentence(inert(str(note), LONG_LINE))  # a note may begin with a commit or a file
-
-
-def _titles(preview: Document) -> Iterator[tuple[str, str]]:
-    for name, title in (
-        ("skipped", "Skips {} without changes"),
-        ("kept", "Keeps {}"),
-        ("dropped", "Drops {} (kept as a backup ref)"),
-    ):
-        noun = "commit" if name == "skipped" else "local commit"
-        yield name, title.format(count(len(preview.get(name) or ()), noun))
 
 
 def _effects(preview: Document) -> Iterator[str]:
