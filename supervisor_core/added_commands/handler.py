@@ -36,8 +36,6 @@ REPORTING_SECONDS = 2.5
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The end of a program or a function."""
-
     error: str = ""
     message: str = ""
     output: str | Sequence[Sequence[object]] = ""

@@ -43,7 +43,6 @@ class Printed:
         return len(self.shown) < len(self.whole)
 
     def as_json(self) -> dict[str, Any]:
-        """For the outcome."""
         rows = {"rows": [list(row) for row in self.rows]} if self.rows else {}
         return {"text": self.shown, "cut": self.is_cut, **rows}
 
@@ -55,7 +54,6 @@ def as_text(output: str | Sequence[Sequence[object]], masking: Masking) -> Print
 
 
 def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
-    """The output as a table with aligned columns."""
     if isinstance(output, str):
         lines = _clean(output, masking).splitlines()
         rows = [tuple(line.split("\t")) for line in lines if line.strip()]

@@ -65,7 +65,6 @@ class AlertService:
         return self._ledger.read(lambda connection: rows.in_states(connection, SHOWN))
 
     def find(self, alert_id: str) -> Alert:
-        """The alert with this id."""
         found = self._ledger.read(lambda connection: rows.find(connection, alert_id))
         if found is None:
             raise NoSuchAlert(f"No alert {alert_id!a}.", remedy=(CommandText("alerts"), " lists the open alerts."))
@@ -161,7 +160,6 @@ class AlertService:
         return self._written("suppressions_t.unmute", work)
 
     def muted(self, now: datetime | None = None) -> dict[str, Suppression]:
-        """The workers that are muted at the moment."""
         moment = now or datetime.now(UTC)
         return self._ledger.read(lambda connection: suppressions.muted_until(connection, moment))
 

@@ -219,7 +219,6 @@ def rules_of(config: SupervisorConfig) -> AlertRules:
 
 
 def storm_rules_of(config: SupervisorConfig) -> StormRules:
-    """The configured limits of a storm."""
     said = config.alerts
     return StormRules(said.storm_threshold, timedelta(seconds=said.storm_window_seconds))
 

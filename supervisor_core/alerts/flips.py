@@ -226,7 +226,6 @@ def update_reason(connection: Connection, supervisor_id: str, standing: CurrentC
 
 
 def find(connection: Connection, supervisor_id: str, flip_id: int) -> Flip | None:
-    """The flip at this place."""
     query = select(flips).where(flips.c.supervisor_id == supervisor_id, flips.c.flip_id == flip_id)
     row = connection.execute(query).mappings().first()
     return _flip(row) if row else None

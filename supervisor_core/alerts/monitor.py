@@ -346,7 +346,6 @@ _EVENTS = {
 
 
 def event_of(reason: Reason) -> LogEvent:
-    """The log event of a decision."""
     return _EVENTS.get(reason, LogEvent.ALERT_HELD)
 
 

@@ -62,13 +62,11 @@ class OnCallAnswer:
     """Why the fallback counts; empty for an answer of the source itself."""
 
     def as_json(self) -> dict[str, Any]:
-        """For the audit trail."""
         origin = FALLBACK if self.problem else "source"
         told = {"source": self.source.shown, "from": origin, "people": list(self.people), "at": to_text(self.at)}
         return {**told, "problem": self.problem} if self.problem else told
 
     def in_words(self) -> str:
-        """One line for people."""
         whom = ", ".join(self.people) or "nobody"
         if self.problem:
             return f"{whom} (fallback: {self.source.shown} {self.problem})"
@@ -76,7 +74,6 @@ class OnCallAnswer:
 
 
 def on_call_sources(config: SupervisorConfig) -> Iterator[tuple[OnCallSource, str]]:
-    """Each source in the configuration, with each setting that has it."""
     access = config.slack.access
     lists = [(f"alerts.escalation[{place}].to", step.to) for place, step in enumerate(config.alerts.escalation)]
     lists.append(("slack.access.approvers", access.approvers))
@@ -101,7 +98,6 @@ class OnCallDirectory:
         return next((each for each, _ in on_call_sources(self._config()) if each == source_id), None)
 
     def ask(self, source: OnCallSource) -> OnCallAnswer:
-        """Who is on call now."""
         with self._turns[source]:  # one question for all who want to know at the same time
             known = self._known.get(source)
             if known and self._clock() < known[0]:
@@ -184,5 +180,4 @@ def parse_people(text: str) -> tuple[str, ...]:
 
 
 def is_source(who: str) -> bool:
-    """True for the id of a source."""
     return who.startswith(ON_CALL)

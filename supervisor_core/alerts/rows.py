@@ -39,7 +39,6 @@ Follow = Callable[[Connection, str, datetime], object]
 
 
 def find(connection: Connection, alert_id: str) -> Alert | None:
-    """The alert with this id."""
     row = connection.execute(select(alerts).where(alerts.c.alert_id == alert_id)).mappings().first()
     return from_row(row) if row else None
 
@@ -53,7 +52,6 @@ def live_of(connection: Connection, supervisor_id: str, target: Target) -> Alert
 
 
 def live_of_all(connection: Connection, supervisor_id: str, targets: Collection[Target]) -> dict[Target, Alert]:
-    """The same for each of these that has one."""
     found: dict[Target, Alert] = {}
     for kind in {target.kind for target in targets}:
         ids = [target.id for target in targets if target.kind == kind]
@@ -163,7 +161,6 @@ def snooze_step(alert: Alert, until: datetime, entry: AuditEntry, follow: Follow
 def write_evidence(
     connection: Connection, supervisor_id: str, alert_id: str, lines: Sequence[str], now: datetime
 ) -> None:
-    """Write the evidence of an alert, and refresh its message."""
     values = {"evidence_json": canonical_json({"lines": list(lines)})}
     connection.execute(update(alerts).where(alerts.c.alert_id == alert_id).values(values))
     record(connection, supervisor_id, None, (refresh_message(alert_id),), now)
@@ -342,8 +339,6 @@ class AlertChange(NamedTuple):
 
 
 class AlertDecision(NamedTuple):
-    """A change of an alert, with the decision about it."""
-
     before: Alert | None
     after: Alert
     decision: Decision

@@ -25,8 +25,6 @@ LONGEST_REMINDER = timedelta(days=1)
 
 
 class AlertState(StrEnum):
-    """The state of an alert."""
-
     PENDING = "pending"
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"

@@ -29,8 +29,6 @@ CHANGES = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "C": "c
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit."""
-
     hash: str
     tree: str
     parents: tuple[str, ...]
@@ -41,7 +39,6 @@ class Commit:
 
     @property
     def is_merge(self) -> bool:
-        """True for a merge commit."""
         return len(self.parents) > 1
 
     @property
@@ -60,7 +57,6 @@ class Commit:
         return f"{short(self.hash)} {self.subject}"
 
     def as_json(self) -> dict[str, Any]:
-        """For results, and for programs."""
         return {
             "hash": self.hash,
             "at": to_text(self.at),
@@ -72,8 +68,6 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """The change of one file."""
-
     kind: str
     """Git's letter: A, M, D, R …"""
     path: str
@@ -86,7 +80,6 @@ class FileChange:
     """Lines; None for a binary file, or if they weren't counted."""
 
     def as_json(self) -> dict[str, Any]:
-        """For results, and for programs."""
         known: dict[str, Any] = {"change": CHANGES.get(self.kind, "changed"), "path": self.path}
         known |= {"was": self.was} if self.was else {}
         return known | ({} if self.added is None else {"added": self.added, "removed": self.removed})
@@ -103,7 +96,6 @@ def touched_paths(changes: Iterable[FileChange]) -> set[str]:
 
 
 def short(commit: str) -> str:
-    """The short form of a hash."""
     return commit[:SHORT]
 
 
@@ -117,12 +109,10 @@ def revert_message(commit: Commit, who: str, task_id: str) -> str:
 
 
 def merge_message(branch: str, kept: int, who: str, task_id: str) -> str:
-    """The message of a merge with local commits."""
     return f"Merge {branch}\n\nKeeps {count(kept, 'local commit')}.\n\nRequested by {who}.\n\n{TASK}: {task_id}\n"
 
 
 def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id: str) -> str:
-    """The message of an undo."""
     return (
         f"Undo {what} ({undone_task_id})\n\nRestores every file to {before}.\n\n"
         f"Requested by {who}.\n\n{TASK}: {task_id}\n"
@@ -130,7 +120,6 @@ def undo_message(what: str, undone_task_id: str, before: str, who: str, task_id:
 
 
 def state_hash(facts: Mapping[str, Any]) -> str:
-    """Hash the facts that an approval relies on."""
     return hashlib.sha256(canonical_json(facts).encode()).hexdigest()
 
 
@@ -161,8 +150,6 @@ LISTED_COMMITS, LISTED_FILES = 50, 200
 
 @dataclass(frozen=True, slots=True)
 class CodePlan:
-    """One command on one checkout."""
-
     command: str
     """Its name in the catalog."""
     head: Commit
@@ -214,7 +201,6 @@ class CodePlan:
 
     @property
     def merges(self) -> bool:
-        """True for a merge, which may conflict."""
         return bool(self.commits and self.kept)
 
     @property
@@ -233,7 +219,6 @@ class CodePlan:
         return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes), **installs}
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
         return {
             "head": self.head.as_json(),
             "target": self.target,

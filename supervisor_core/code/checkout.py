@@ -42,7 +42,6 @@ class Checkout:
 
     @property
     def code(self) -> CodeSettings:
-        """Where its code comes from."""
         return self.worker.code
 
     @property
@@ -172,7 +171,6 @@ class CodeChange:
 
     @property
     def what(self) -> str:
-        """Its name for people."""
         return WHAT.get(self.handler, "the undo")
 
 

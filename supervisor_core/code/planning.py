@@ -60,7 +60,6 @@ OWN_COMMITS = 1000
 
 
 def make_plan(host: HostContext, site: Checkout, handler: str, params: Mapping[str, Any]) -> CodePlan:
-    """Plan this command."""
     match handler:
         case "update_code":
             return plan_update(host, site, "update", reset=bool(params.get("reset")))

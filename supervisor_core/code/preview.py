@@ -77,8 +77,6 @@ class WorkerNow:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """One command on one checkout."""
-
     command: str
     folder: str
     branch: str

@@ -75,11 +75,9 @@ class Command:
     def for_worker(
         cls, name: str, worker_id: str, params: Mapping[str, Any] = NOTHING, label: str | None = None
     ) -> Command:
-        """The command for one worker."""
         return cls(name, worker_id, (worker_id,), params, label)
 
     def issued(self, by: Issuer, task_id: str) -> Command:
-        """The same command with a requester and an id."""
         return replace(self, issuer=by, task_id=task_id)
 
     @property
@@ -119,7 +117,6 @@ class Outcome:
 
     @classmethod
     def done(cls, **details: Any) -> Outcome:  # noqa: ANN401 (details are JSON of any shape)
-        """It worked."""
         return cls(success=True, details=details)
 
     @classmethod

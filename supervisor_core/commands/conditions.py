@@ -44,7 +44,6 @@ class TargetCondition(NamedTuple):
         return f"{self.key}={self.value}"
 
     def matches(self, facts: Mapping[str, str]) -> bool:
-        """True for a worker with these facts."""
         known = in_one_word(facts.get(self.key) or "")
         return known.startswith(self.value) if self.key == VERSION else known == self.value
 

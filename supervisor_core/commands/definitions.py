@@ -215,7 +215,6 @@ class CommandDefinition:
 
     @property
     def note_parameters(self) -> tuple[Parameter, ...]:
-        """The note of a command with a label."""
         return (NOTE,) if self.takes_label else ()
 
     @property
@@ -229,7 +228,6 @@ class CommandDefinition:
 
     @property
     def keywords(self) -> Mapping[str, Parameter]:
-        """The parameters with a keyword, by that keyword."""
         return {each.keyword: each for each in (*self.parameters, *self.narrowing) if each.keyword}
 
     @property

@@ -21,8 +21,6 @@ def verb_of(name: str) -> str:
 
 
 class GrammarError(UsageError):
-    """The command was not understood."""
-
     suggestion: str | None = None
     """The nearest valid command, in full. Only `parse` sets it."""
 

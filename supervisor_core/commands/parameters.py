@@ -102,7 +102,6 @@ class Parameter:
         return ", ".join(parts)
 
     def spelled(self, value: object) -> str:
-        """A value as it is typed."""
         return format_duration(value) if self.kind is ParameterKind.DURATION and isinstance(value, int) else str(value)
 
 

@@ -89,7 +89,6 @@ class GrammarContext:
         return replace(self, for_later=True)
 
     def meets(self, workers: Iterable[str], conditions: Iterable[TargetCondition]) -> tuple[str, ...]:
-        """The workers for which all conditions are true."""
         if self.for_later:
             return tuple(workers)
         if self.facts is None:

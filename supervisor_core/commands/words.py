@@ -179,5 +179,4 @@ def bare_or_quoted(text: str) -> str:
 
 
 def join_words(words: Iterable[Word]) -> str:
-    """The words as they stood there."""
     return " ".join(word.source for word in words)

@@ -31,8 +31,6 @@ class WorkerProgress(StrEnum):
 
 
 class ChangeResult(StrEnum):
-    """The result of applying a configuration."""
-
     APPLIED = "applied"
     FAILED = "failed"
     """Workers don't run with it."""
@@ -66,7 +64,6 @@ class ConfigChange:
     """The end that is on record already; a halted one may still come to another."""
 
     def as_json(self) -> dict[str, Any]:
-        """For the disk."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod

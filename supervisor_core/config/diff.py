@@ -93,7 +93,6 @@ class ConfigDiff:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        """For the control door."""
         return asdict(self)
 
     @classmethod

@@ -53,7 +53,6 @@ class DocumentError(Exception):
 
 
 def scalar(text: str) -> Any:  # noqa: ANN401 (what a scalar is depends on its text)
-    """The value of an unquoted scalar."""
     word = text.lower()
     if word in _WORDS and text in (word, word.upper(), word.capitalize()):
         return _WORDS[word]

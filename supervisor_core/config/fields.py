@@ -28,7 +28,6 @@ MAX_LINE = 4096  # characters: no name, path or address is longer
 
 
 def kind_of(value: object) -> str:
-    """The type of a value in words."""
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "true or false"),
         ((int, float), "a number"),
@@ -254,13 +253,11 @@ def _check_url(text: str, schemes: tuple[str, ...], example: str) -> str:
 
 
 def web_url(value: object) -> str:
-    """An address of the web, or nothing."""
     text = _text(value)
     return text and _check_url(text, _WEB, "https://example.org/path")
 
 
 def probe_url(value: object) -> str:
-    """An address of the web."""
     return _check_url(_text(value), _WEB, "http://127.0.0.1:8080/health")
 
 

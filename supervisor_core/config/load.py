@@ -130,7 +130,6 @@ class SupervisorConfig(Settings):
         return forgotten_folders(self.nas, self.resolve(FORMER_ROOT))
 
     def folder(self, name: str) -> Path:
-        """The absolute path of one of the folders."""
         try:
             return self.folders[name]
         except KeyError:
@@ -169,7 +168,6 @@ class SupervisorConfig(Settings):
         return worker.python or sys.executable
 
     def fill(self, worker: WorkerSettings, words: Iterable[str]) -> tuple[str, ...]:
-        """The words of a command with their placeholders filled for this worker."""
         values = {"python": self.python_for(worker), "config": str(self.path), "worker_id": worker.id}
         return tuple(fill_placeholders(word, values) for word in words)
 

@@ -49,7 +49,6 @@ def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
 
 
 def keys_of(section: type[Section]) -> tuple[str, ...]:
-    """The keys of a section, as they are written."""
     return tuple(field.key for field in section.model_fields.values())
 
 

@@ -49,11 +49,9 @@ class LocalCarrier:
         return RollingChanges(self._ledger).status(task_id)
 
     def undo_of(self, task_id: str) -> Command:
-        """The command that undoes this rolling change."""
         return RollingChanges(self._ledger).undo_command(task_id)
 
     def carried(self, task_id: str) -> list[Job]:
-        """The jobs with this command id."""
         return self._ledger.read(lambda connection: jobs.submitted_jobs(connection, task_id))
 
 

@@ -31,8 +31,6 @@ from supervisor_core.workers.status import WorkerStatus
 
 
 class SchedulerService(Service, ABC):
-    """The service that runs the chores."""
-
     @abstractmethod
     def wake(self) -> None:
         """Check now, because another program has written to the ledger."""
@@ -168,8 +166,6 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """The result of one round of a chore."""
-
     due_at: datetime | None = None
     filed: bool = False
     problem: str = ""

@@ -56,7 +56,6 @@ class Submitted:
 
     @property
     def task_id(self) -> str:
-        """The command id."""
         return self.command.task_id
 
 
@@ -137,7 +136,6 @@ class Gateway:
         return commit_as_number(text, grammar_context(self._config, self._facts))
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
-        """The approval of an earlier submission of a command, or its jobs."""
         approval = self._approvals.of_task(task_id)
         return approval, [] if approval else self._carrier.carried(task_id)
 

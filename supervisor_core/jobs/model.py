@@ -43,8 +43,6 @@ SHOWN = 40
 
 
 class JobState(StrEnum):
-    """The state of a job."""
-
     QUEUED = "queued"
     CLAIMED = "claimed"
     STARTED = "started"
@@ -129,7 +127,6 @@ class Job:
 
     @property
     def audit_label(self) -> str:
-        """The requester, then the label."""
         return audit_label(self.issuer.name, self.issuer.id, self.label)
 
 
@@ -147,7 +144,6 @@ def has_expired(since: datetime, valid_seconds: float, now: datetime) -> bool:
 
 
 def expired_words(since: datetime, valid_seconds: float) -> str:
-    """The failure of a command that has expired."""
     valid = format_span(valid_seconds)
     return f"Expired: it waited since {since:%Y-%m-%d %H:%M} UTC and was valid for {valid}. Nothing was done."
 

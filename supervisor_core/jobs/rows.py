@@ -56,8 +56,6 @@ class IdTaken(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A new command for one worker."""
-
     task_id: str
     worker_id: str
     handler: str
@@ -139,7 +137,6 @@ def tier_of(handler: str) -> int:
 
 
 def find(connection: Connection, task_id: str, worker_id: str) -> Job | None:
-    """The job with this command id for this worker."""
     query = select(jobs).where(jobs.c.task_id == task_id, jobs.c.worker_id == worker_id)
     row = connection.execute(query).mappings().first()
     return of_row(row) if row else None

@@ -83,7 +83,6 @@ def added_command(
     approval: bool,
     changes: bool,
 ) -> CommandDefinition:
-    """The command in the catalog."""
     options = tuple(parameters)
     needed = [f"{each.keyword} {_example(each)}" for each in options if each.required]
     return CommandDefinition(

@@ -67,8 +67,6 @@ class OutboxFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerFacts:
-    """The facts in the ledger at this moment."""
-
     alerts: Sequence[Alert] = ()
     approvals: Sequence[Approval] = ()
     commands: Sequence[CommandSummary] = ()
@@ -105,7 +103,6 @@ class FactCollector:
         self._doors = doors
 
     async def gather(self) -> WebFacts:
-        """Gather the current facts."""
         now, problem = datetime.now(UTC), self._doors.problem()
         workers = await self._doors.look()
         known = LedgerFacts()

@@ -38,7 +38,6 @@ class IncomingRequests:
         self._rooms = {right: (float(BURST), clock()) for right in (True, False)}
 
     async def handle(self, request: web.Request) -> web.Response:
-        """One request."""
         given = request.headers.get("Authorization", "").encode(errors="replace")
         right = hmac.compare_digest(given, b"Bearer " + self._token)
         if not self._has_room(right=right):

@@ -49,7 +49,6 @@ class CommandTally:
     _started: dict[tuple[str, str], datetime] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """Count an event."""
         if event.type is EventType.WORKER_STARTED:
             self.restarts[event.subject] += 1
             return

@@ -29,7 +29,6 @@ _GRAY = ("paused", "stopped", "starting", "stopping")
 
 
 def page(facts: WebFacts) -> str:
-    """The whole page."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

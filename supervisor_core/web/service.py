@@ -117,7 +117,6 @@ class WebService(Service):
 
     @classmethod
     def of(cls, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, doors: WebDoors, bus: EventBus) -> Self:
-        """The service of this configuration."""
         facts = FactCollector(config.supervisor.id, ledger, blocking, doors)
         token = config.alerts.incoming.token.get_secret_value()
         return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=not is_needed(config), token=token)
@@ -200,7 +199,6 @@ class WebService(Service):
 
     @asynccontextmanager
     async def changes(self) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when the content may have changed."""
         changed, loop = asyncio.Event(), asyncio.get_running_loop()
         with (
             self._bus.subscribe(name="status page") as subscription,
@@ -309,5 +307,4 @@ class WebService(Service):
         return True
 
     def leave(self) -> None:
-        """Count it no more."""
         self._readers -= 1

@@ -42,7 +42,6 @@ class FlapRules:
 
 
 def target_of(worker_id: str) -> Target:
-    """The target of this worker's flapping."""
     return Target(FLAPPING, worker_id)
 
 
@@ -114,13 +113,11 @@ class FlappingMonitor:
         """The current condition of each of them."""
 
     def begin(self, conditions: Mapping[Target, CurrentCondition]) -> None:
-        """Begin with the conditions of all targets."""
         self._since, self._last = {}, {}
         self.follow(conditions.values())
         self.follow(conditions[worker_of(each)] for each in self._since if worker_of(each) in conditions)
 
     def follow(self, conditions: Iterable[CurrentCondition]) -> None:
-        """Follow these new conditions."""
         workers = []
         for each in conditions:
             if each.target.kind == WORKER:

@@ -142,13 +142,11 @@ def foldable(connection: Connection, supervisor_id: str) -> list[Alert]:
 
 
 def children(connection: Connection, alert_id: str) -> list[Alert]:
-    """Those that are folded into this one and not over."""
     query = select(alerts).where(_in(alert_id), alerts.c.state.in_(LIVE))
     return [from_row(row) for row in connection.execute(query).mappings()]
 
 
 def parents(connection: Connection, alert_ids: Collection[str]) -> list[Alert]:
-    """Return the open ones of these."""
     query = select(alerts).where(alerts.c.alert_id.in_(tuple(alert_ids)), alerts.c.state.in_(LIVE))
     return [from_row(row) for row in connection.execute(query).mappings()]
 

@@ -129,7 +129,6 @@ class AlertMembers:
 
 
 def digest(alert_id: str, members: Sequence[Alert], supervisor_id: str) -> Alert:
-    """The digest of these alerts."""
     first = min(members, key=lambda each: each.opened_at)
     worst = max(members, key=lambda each: (each.severity is Severity.CRITICAL, each.condition.rank))
     return Alert(
@@ -159,7 +158,6 @@ def closes_after(members: AlertMembers, cleared_at: datetime, rules: StormRules,
 
 
 def noun_of(kind: str) -> str:
-    """What targets of this kind are called."""
     return NOUNS.get(kind, NOUNS[WORKER])
 
 

@@ -36,8 +36,6 @@ class PayloadError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ForeignAlert:
-    """One alert as Alertmanager sent it."""
-
     fingerprint: str
     name: str
     summary: str

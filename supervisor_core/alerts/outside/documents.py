@@ -137,7 +137,6 @@ def heads(connection: Connection, receiver: str, now: datetime) -> list[PendingM
 
 
 def next_due(connection: Connection, receiver: str) -> datetime | None:
-    """The time of the next attempt."""
     query = select(func.min(rows.c.due_at)).where(rows.c.state == PENDING, _of(receiver))
     moment: datetime | None = connection.execute(query).scalar()
     return moment

@@ -31,8 +31,6 @@ _MENTION = re.compile("([@<])")
 
 
 class Notification(NamedTuple):
-    """A message for one URL."""
-
     url: str
     title: str
     body: str

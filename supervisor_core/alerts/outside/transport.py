@@ -30,8 +30,6 @@ _TRY_AGAIN = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPSt
 
 
 class SendVerdict(Enum):
-    """The meaning of an answer."""
-
     TAKEN = "taken"
     AGAIN = "again"
     """Trying again can help."""
@@ -71,7 +69,6 @@ def send(network: Network, call: HttpCall | Notification, excerpt: int = 0) -> S
 
 
 def judge_answer(status: int, retry_after: str, now: datetime) -> SendResult:
-    """An answer by HTTP."""
     words = f"responded {status_words(status)}"
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return SendResult(SendVerdict.TAKEN, words)

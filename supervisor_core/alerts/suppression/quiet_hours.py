@@ -65,7 +65,6 @@ class QuietSchedule:
         return QuietWindow(since.astimezone(UTC), max(ends))
 
     def at(self, now: datetime) -> QuietWindow | None:
-        """Those that hold at this moment."""
         today = now.astimezone(self.zone).date()
         found = (self.on(day) for day in (today - ONE, today) if day.weekday() in self.days)
         return next((window for window in found if window.holds(now)), None)
@@ -177,7 +176,6 @@ def windows_at(config: SupervisorConfig, now: datetime) -> Iterator[Suppression]
 
 
 def next_begins(config: SupervisorConfig, now: datetime) -> Iterator[datetime | None]:
-    """The time at which each of the rules begins next."""
     for quiet in config.alerts.quiet_hours:
         yield hours_of(quiet).next_after(now)
     for planned in config.alerts.maintenance:

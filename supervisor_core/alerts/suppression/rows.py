@@ -26,8 +26,6 @@ CONFIGURATION = Issuer("configuration", "the configuration")
 
 
 class Hush(StrEnum):
-    """The kind of a suppression."""
-
     MUTE = "mute"
     SNOOZE = "snooze"
     MAINTENANCE = "maintenance"
@@ -51,7 +49,6 @@ class Suppression:
 
     @property
     def ends_at(self) -> datetime:
-        """The time at which it ends or ended."""
         return min(self.until, self.ended_at) if self.ended_at is not None else self.until
 
     def holds(self, now: datetime) -> bool:

@@ -99,7 +99,6 @@ def kept_changes(git: Git, task_id: str) -> str:
 
 
 def restore_changes(git: Git, name: str) -> None:
-    """Restore the changes that were kept under this name."""
     _must(git, "stash", "apply", "--quiet", "--index", name)
 
 

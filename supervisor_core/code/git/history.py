@@ -77,7 +77,6 @@ def commits(git: Git, *which: str, most: int, first_parents: bool = False) -> li
 
 
 def count_commits(git: Git, *which: str) -> int:
-    """The number of commits in a range."""
     with _commands(git) as commands:
         return int(commands.rev_list(*which, "--", count=True))
 

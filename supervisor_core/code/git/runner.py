@@ -105,8 +105,6 @@ class GitLateError(GitError):
 
 
 class GitPlaces(NamedTuple):
-    """The folders of a checkout."""
-
     own: Path
     """Git's folder for this checkout alone."""
     shared: Path
@@ -169,7 +167,6 @@ class Git:
         self._environment = git_environment(os.environ if environ is None else environ) | dict(extra or {})
 
     def at(self, folder: Path, **extra: str) -> Git:
-        """The same git in another folder."""
         other = Git(folder, {}, deadline=self.deadline)
         other.is_trial = self.is_trial
         other._environment = {**self._environment, **extra}
@@ -306,7 +303,6 @@ def without_credentials(text: str) -> str:
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for git."""
     ways = {name: value for name, value in environ.items() if name.upper() in KEPT}
     return {**safe_environment(environ), **ways, **SCRUBBED}
 

@@ -103,7 +103,6 @@ def _alone(folder: Path, seconds: float) -> FileLock:
 
 
 def _pattern(path: str) -> str:
-    """The pattern that matches exactly this path."""
     escaped = "".join(f"\\{letter}" if letter in "\\*?[]!# " else letter for letter in path)
     return f"{'/' if path not in ALWAYS else ''}{escaped}\n"
 

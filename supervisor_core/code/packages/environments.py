@@ -52,7 +52,6 @@ class Installation:
         return Path(os.path.normpath(self.worker.code.path.resolve() / self.worker.code.requirements))
 
     def named(self, site: Checkout) -> str:
-        """The file relative to its checkout."""
         return self.file.relative_to(site.top).as_posix() if self.file.is_relative_to(site.top) else str(self.file)
 
     def run(self) -> None:

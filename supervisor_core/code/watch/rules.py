@@ -34,8 +34,6 @@ FOLLOWED = timedelta(days=7)
 
 
 class BakeState(StrEnum):
-    """What came of watching."""
-
     WATCHING = "watching"
     WELL = "well"
     DEGRADED = "degraded"

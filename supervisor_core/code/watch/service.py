@@ -60,7 +60,6 @@ def file(connection: Connection, bake: Bake, now: datetime) -> bool:
 
 
 def of_task(connection: Connection, task_id: str) -> list[Bake]:
-    """All of one command, by their workers."""
     query = select(bakes).where(bakes.c.task_id == task_id).order_by(bakes.c.worker_id)
     return [_bake(row) for row in connection.execute(query).mappings()]
 
@@ -95,7 +94,6 @@ def recover(bake: Bake, now: datetime) -> Step:
 
 
 def first_end(connection: Connection) -> datetime | None:
-    """When the first of those that go on ends."""
     query = select(func.min(bakes.c.until)).where(bakes.c.state == BakeState.WATCHING)
     moment: datetime | None = connection.execute(query).scalar()
     return moment

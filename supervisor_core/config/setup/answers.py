@@ -39,8 +39,6 @@ _SPECIAL = re.compile(rf"(\$\{{[A-Za-z_][A-Za-z0-9_]*(?::[^}}]*)?\}}|\{{(?:{'|'.
 
 @dataclass(frozen=True, slots=True)
 class NewWorker:
-    """One worker."""
-
     worker_id: str
     command: str
     """As it's typed in a shell, but no shell runs it."""
@@ -62,8 +60,6 @@ class NewWorker:
 
 @dataclass(frozen=True, slots=True)
 class NewHost:
-    """One host."""
-
     host_id: str
     state_dir: str = DEFAULT_STATE_DIR
     workers: tuple[NewWorker, ...] = ()

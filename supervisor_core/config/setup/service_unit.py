@@ -59,7 +59,6 @@ class ServiceUnit:
 
     @property
     def text(self) -> str:
-        """The file."""
         return _TEMPLATE.format(
             place=self.place,
             after=_AFTER if self.user else "",

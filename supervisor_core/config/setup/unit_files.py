@@ -41,8 +41,6 @@ class UnitSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UnitSetting:
-    """One assignment of a unit file."""
-
     section: str
     key: str
     value: str

@@ -232,7 +232,6 @@ def _bound_to(command: Command, seen: Sequence[Document]) -> Command:
 
 
 def log_approval(event: LogEvent, approval: Approval, words: str, **fields: object) -> None:
-    """Log an event of an approval."""
     about = event.extra(approval_id=approval.approval_id, command=approval.command.name, **fields)
     with command_context(approval.task_id, approval.command.label):
         level = logging.getLevelNamesMapping()[event.level]

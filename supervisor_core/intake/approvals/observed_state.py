@@ -91,7 +91,6 @@ def stale(before: Sequence[Document], now: Sequence[Document]) -> str:
 
 
 def effect(previews: Sequence[Document]) -> str:
-    """The effect of the command, in one line."""
     return one_line("; ".join(dict.fromkeys(_effect(each) for each in previews)), LONGEST_EFFECT)
 
 

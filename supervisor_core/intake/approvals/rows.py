@@ -102,7 +102,6 @@ def find(connection: Connection, approval_id: str, *, lock: bool = False) -> App
 
 
 def of_task(connection: Connection, task_id: str) -> Approval | None:
-    """The approval of a command."""
     row = connection.execute(select(approvals).where(approvals.c.task_id == task_id)).mappings().first()
     return _approval(row) if row else None
 
@@ -162,7 +161,6 @@ def votes_on(connection: Connection, approval_ids: Iterable[str]) -> dict[str, l
 
 
 def votes_of(connection: Connection, approval_id: str) -> list[Vote]:
-    """The votes on one approval."""
     return votes_on(connection, (approval_id,))[approval_id]
 
 
@@ -223,7 +221,6 @@ def take_step(connection: Connection, approval: Approval, step: Step, now: datet
 
 
 def postpone(connection: Connection, approval: Approval, until: datetime, reason: str) -> None:
-    """Postpone the next check, with the reason."""
     mine = (approvals.c.approval_id == approval.approval_id, approvals.c.state == approval.state)
     connection.execute(update(approvals).where(*mine).values(due_at=until, reason=storable(reason)))
 
@@ -231,14 +228,12 @@ def postpone(connection: Connection, approval: Approval, until: datetime, reason
 def refused(
     approval: Approval, voter: Issuer, choice: str, door: str, why: str, on_call: Sequence[Mapping[str, Any]] = ()
 ) -> AuditEntry:
-    """The audit entry of a refused decision."""
     asked = {"on_call": [dict(each) for each in on_call]} if on_call else {}
     decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door, **asked})
     return _entry(approval, "REFUSED", decided, failure=True)
 
 
 def refresh_messages(approval: Approval) -> tuple[Message, ...]:
-    """Updates of the approval's messages."""
     own = (Message(CARD, approval.task_id, None), Message(ASKED, approval.task_id, None))
     return (*own, *refresh_undone(approval.command.params))
 

@@ -25,8 +25,6 @@ from supervisor_core.common.times import to_text
 
 
 class ApprovalState(StrEnum):
-    """The state of an approval."""
-
     PENDING = "pending"
     APPROVED = "approved"
     EXECUTING = "executing"
@@ -52,8 +50,6 @@ class Move(StrEnum):
 
 
 class Choice(StrEnum):
-    """The choice of a vote."""
-
     APPROVE = "approve"
     DENY = "deny"
 
@@ -172,7 +168,6 @@ class Approval:
 
     @property
     def task_id(self) -> str:
-        """The command id."""
         return self.command.task_id
 
     @property
@@ -190,7 +185,6 @@ class Approval:
 
     @property
     def audit_label(self) -> str:
-        """The requester and the label, as in the audit trail."""
         return audit_label(self.requester.name, self.requester.id, self.command.label)
 
     @property

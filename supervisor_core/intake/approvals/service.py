@@ -219,8 +219,6 @@ class Approvals:
         return self._ledger.read(lambda connection: rows.first_due(connection, OPEN))
 
     def find(self, approval_id: str) -> tuple[Approval, tuple[Vote, ...]]:
-        """The approval with this id or command id, and its votes."""
-
         def look(connection: Connection) -> tuple[Approval, tuple[Vote, ...]] | None:
             found = rows.find(connection, approval_id)
             return (found, tuple(rows.votes_of(connection, found.approval_id))) if found else None
@@ -237,7 +235,6 @@ class Approvals:
         return self._ledger.read(lambda connection: rows.of_task(connection, task_id))
 
     def pressed(self, button: str) -> Approval | None:
-        """The approval that a press of a button requested."""
         return self._ledger.read(lambda connection: rows.of_button(connection, button))
 
     def waiting(self) -> list[tuple[Approval, tuple[Vote, ...]]]:

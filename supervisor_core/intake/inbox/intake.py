@@ -64,8 +64,6 @@ WAITING = 1000
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The result of a sweep."""
-
     filed: tuple[Job, ...] = ()
     rejected: int = 0
     unripe: int = 0
@@ -74,8 +72,6 @@ class SweepResult:
 
 
 class FlagIntake:
-    """Sweeps the flags of these workers."""
-
     def __init__(
         self,
         host: HostContext,
@@ -163,7 +159,6 @@ class FlagIntake:
         return [name for name in names if name not in self._immovable]
 
     def _claim(self, names: Sequence[str]) -> list[ClaimedFlag]:
-        """The flags that could be claimed."""
         claimed: list[ClaimedFlag] = []
         for batch in _batches(names):
             tokens = [(name, new_task_id(self._now())) for name in batch]

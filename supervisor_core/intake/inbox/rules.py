@@ -25,8 +25,6 @@ DOOR = "flag"
 
 
 class FlagRules:
-    """Checks the flags of these workers."""
-
     def __init__(
         self,
         config: SupervisorConfig,

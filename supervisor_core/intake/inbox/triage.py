@@ -60,7 +60,6 @@ def forget(connection: Connection, name: str) -> None:
 
 
 def forget_all(connection: Connection, names: Collection[str]) -> None:
-    """The same for many."""
     keys = [{"its_name": storable(name)} for name in names]
     if keys:
         connection.execute(delete(sightings).where(sightings.c.name == bindparam("its_name")), keys)

@@ -82,7 +82,6 @@ def file(connection: Connection, supervisor_id: str, command: Command, terms: Ro
 
 
 def find(connection: Connection, task_id: str) -> RollingChange | None:
-    """The rolling change with this command id."""
     row = connection.execute(select(rolling_changes).where(rolling_changes.c.task_id == task_id)).mappings().first()
     return _change(row) if row else None
 
@@ -95,7 +94,6 @@ def running(connection: Connection) -> list[RollingChange]:
 
 
 def current_batch(connection: Connection, change: RollingChange) -> list[BatchWorker]:
-    """The workers of the current batch: their jobs, and their conditions."""
     mine = (jobs_table.c.task_id == change.task_id, jobs_table.c.batch == change.released)
     found = connection.execute(select(jobs_table).where(*mine).order_by(jobs_table.c.job_id)).mappings()
     some = [jobs.of_row(row) for row in found]
@@ -203,7 +201,6 @@ def _conditions(connection: Connection, supervisor_id: str, workers: Sequence[st
 
 
 def unresponsive(connection: Connection, change: RollingChange, workers: Sequence[str]) -> set[str]:
-    """Those of these workers whose host is unresponsive."""
     seen = _conditions(connection, change.supervisor_id, workers)
     hosts = {each: seen.get((SUPERVISOR, _host_of(each))) for each in workers}
     return {each for each, host in hosts.items() if host is not None and not host.fine}

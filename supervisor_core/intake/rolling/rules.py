@@ -53,8 +53,6 @@ OPEN = (_S.RUNNING, _S.PAUSED, _S.HALTED)
 
 @dataclass(frozen=True, slots=True)
 class RollingTerms:
-    """The options of a rolling change."""
-
     batch: str = "1"
     """A number of workers, or a share such as `10%`."""
     healthy: timedelta = timedelta(seconds=HEALTHY_SECONDS)
@@ -124,8 +122,6 @@ class LastDecision:
 
 @dataclass(frozen=True, slots=True)
 class RollingChange:
-    """A rolling change, as its row has it."""
-
     task_id: str
     supervisor_id: str
     target: str
@@ -148,8 +144,6 @@ class RollingChange:
 
 @dataclass(frozen=True, slots=True)
 class BatchWorker:
-    """A worker of the current batch."""
-
     worker_id: str
     ended_at: datetime | None = None
     """The end of its job; None before."""

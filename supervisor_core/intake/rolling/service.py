@@ -43,8 +43,6 @@ LISTED = 20  # failed workers in a text
 
 
 class Part(StrEnum):
-    """The progress of one worker."""
-
     DONE = "done"
     FAILED = "failed"
     WATCHED = "watched"
@@ -67,8 +65,6 @@ class MoveRefused(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class RollingStatus:
-    """A rolling change with its jobs."""
-
     change: RollingChange
     jobs: tuple[Job, ...]
 
@@ -80,7 +76,6 @@ class RollingStatus:
         return {part: tuple(workers) for part, workers in found.items() if workers}
 
     def lines(self, now: datetime | None = None) -> list[str]:
-        """The progress in words."""
         change, moment = self.change, now or datetime.now(UTC)
         counts = [f"{len(workers):,} {part}" for part, workers in self.parts().items()]
         lines = [f"{change.state.capitalize()}: batch {change.released} of {change.batches}. {', '.join(counts)}."]

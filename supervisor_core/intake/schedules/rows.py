@@ -32,8 +32,6 @@ REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run of a schedule, for its row."""
-
     last: LastRun
     next_at: datetime
     task_id: str = ""

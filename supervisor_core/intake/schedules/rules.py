@@ -30,15 +30,11 @@ TAIL = 9
 
 
 class ScheduleState(StrEnum):
-    """The state of a schedule."""
-
     WAITING = "waiting"
     REMOVED = "removed"
 
 
 class RunState(StrEnum):
-    """The result of a run."""
-
     FILED = "filed"
     """Its command was handed over; the jobs have the outcome."""
     ASKED = "asked"
@@ -54,8 +50,6 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run and its result."""
-
     at: datetime
     state: RunState
     reason: str = ""
@@ -101,7 +95,6 @@ class Schedule:
 
     @property
     def issuer(self) -> Issuer:
-        """The issuer of its commands."""
         return Issuer(f"{PREFIX}{self.name}", self.name, self.owner.id)
 
     def task_at(self, moment: datetime) -> str:
@@ -113,8 +106,6 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """The run of a schedule that is due, and its next one."""
-
     run_at: datetime | None
     """The time whose run is due now; None where all are too long ago."""
     missed_at: datetime | None

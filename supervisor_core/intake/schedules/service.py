@@ -168,7 +168,6 @@ def when(schedule: Schedule) -> str:
 
 
 def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> ScheduleStatus:
-    """The schedule with its next runs."""
     if schedule.state is ScheduleState.REMOVED:
         return ScheduleStatus(schedule, when(schedule), (), outcome)
     times = [schedule.next_at]

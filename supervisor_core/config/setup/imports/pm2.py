@@ -24,7 +24,6 @@ UNCONVERTED = ("watch", "cron_restart", "max_memory_restart", "wait_ready", "shu
 
 
 def recognize(document: object) -> bool:
-    """True for a list of processes."""
     return isinstance(document, list) and bool(document) and all("pm2_env" in as_mapping(each) for each in document)
 
 

@@ -28,7 +28,6 @@ _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def recognize(path: Path, text: str) -> bool:
-    """True for a unit of a service."""
     return path.suffix == SUFFIX or bool(re.search(r"^\s*\[Service\]\s*$", text, re.MULTILINE))
 
 
@@ -171,7 +170,6 @@ class _Unit:
             raise UnitSyntaxError(f"{_place(setting)}: {setting.key} {error}") from None
 
     def _expand(self, text: str, setting: UnitSetting) -> str:
-        """The text with its specifiers replaced."""
         for unknown in set(re.findall(r"%(.)", text)) - self._specifiers.keys():
             self._note(setting, f"replace %{unknown} in {setting.key} by its value.")
         return re.sub(r"%(.)", lambda found: self._specifiers.get(found[1], found[0]), text)
