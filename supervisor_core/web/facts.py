@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -109,48 +110,36 @@ class FactCollector:
         try:
             if self._ledger.trouble is not None:
                 raise self._ledger.trouble
-            known = await self._blocking(self._of_the_ledger, [str(worker["id"]) for worker in workers], now)
+            known = await self._blocking(self._read_ledger, [str(worker["id"]) for worker in workers], now)
         except (SupervisorError, SQLAlchemyError) as error:
             problem = problem or describe(error)
         return WebFacts(self._host, now, workers, self._doors.reports(), problem, known)
 
-    def _of_the_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:
+    def _read_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:
         def look(connection: Connection) -> LedgerFacts:
+            mine = outbox.c.state == PENDING
+            query = select(outbox.c.kind, func.count(), func.min(outbox.c.created_at)).where(mine)
+            waiting = [
+                OutboxFacts(
+                    kind, count, max(0.0, (now - oldest).total_seconds()) if isinstance(oldest, datetime) else 0
+                )
+                for kind, count, oldest in connection.execute(query.group_by(outbox.c.kind).order_by(outbox.c.kind))
+            ]
+            host, since, history = self._ledger.supervisor_id, now - HISTORY, {}
+            if len(workers) <= MOST_PICTURES:
+                flips = flips_of_workers(connection, host, since, now)
+                history = {name: condition_spans(flips.get(name, ()), since, now) for name in workers}
+            size = 0
+            for end in ("", "-wal"):
+                with contextlib.suppress(OSError):  # a ledger in a database has no file
+                    size += Path(self._ledger.name + end).stat().st_size
             return LedgerFacts(
-                alerts.in_states(connection, SHOWN, self._ledger.supervisor_id),
+                alerts.in_states(connection, SHOWN, host),
                 approvals.in_states(connection, (ApprovalState.PENDING,)),
                 queries.recent(connection, RECENT_COMMANDS),
-                _waiting(connection, now),
-                _history(connection, self._ledger.supervisor_id, workers, now),
-                sum(_size(self._ledger, end) for end in ("", "-wal")),
+                waiting,
+                history,
+                size,
             )
 
         return self._ledger.read(look)
-
-
-def _waiting(connection: Connection, now: datetime) -> list[OutboxFacts]:
-    mine = outbox.c.state == PENDING
-    query = select(outbox.c.kind, func.count(), func.min(outbox.c.created_at)).where(mine).group_by(outbox.c.kind)
-    return [
-        OutboxFacts(kind, number, max(0.0, (now - oldest).total_seconds()) if isinstance(oldest, datetime) else 0.0)
-        for kind, number, oldest in connection.execute(query.order_by(outbox.c.kind))
-    ]
-
-
-def _history(
-    connection: Connection, supervisor_id: str, workers: Sequence[str], now: datetime
-) -> dict[str, Sequence[ConditionSpan]]:
-    """The conditions of these workers; none for too many."""
-    if len(workers) > MOST_PICTURES:
-        return {}
-    since = now - HISTORY
-    flips = flips_of_workers(connection, supervisor_id, since, now)
-    return {worker_id: condition_spans(flips.get(worker_id, ()), since, now) for worker_id in workers}
-
-
-def _size(ledger: Ledger, end: str) -> int:
-    """The size of the ledger's file; 0 for a ledger in a database."""
-    try:
-        return Path(ledger.name + end).stat().st_size
-    except OSError:
-        return 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from supervisor_core.alerts.grouping.rules import as_people_count
@@ -65,13 +66,11 @@ class CommandTally:
             name = definition.name if definition else "unknown"
             self.outcomes[name, "success" if event.payload.get("success") else "failure"] += 1
             if begun is not None:
-                self._note(name, max(0.0, (event.at - begun).total_seconds()))
-
-    def _note(self, name: str, seconds: float) -> None:
-        counts = self.buckets.setdefault(name, [0] * (len(BUCKETS) + 1))
-        place = next((number for number, limit in enumerate(BUCKETS) if seconds <= limit), len(BUCKETS))
-        counts[place] += 1
-        self.seconds[name] += seconds  # type: ignore[assignment]  # a Counter of floats
+                seconds = max(0.0, (event.at - begun).total_seconds())
+                counts = self.buckets.setdefault(name, [0] * (len(BUCKETS) + 1))
+                place = next((number for number, limit in enumerate(BUCKETS) if seconds <= limit), len(BUCKETS))
+                counts[place] += 1
+                self.seconds[name] += seconds  # type: ignore[assignment]  # a Counter of floats
 
 
 EVENTS = (
@@ -170,7 +169,8 @@ def _of_commands(tally: CommandTally) -> Iterator[Metric]:
     yield done
     durations = HistogramMetricFamily(PREFIX + "command_seconds", "Durations of commands.", labels=["command"])
     for name, counts in sorted(tally.buckets.items()):
-        durations.add_metric([name], _cumulative(counts), tally.seconds[name])
+        limits = (*map(str, map(float, BUCKETS)), "+Inf")
+        durations.add_metric([name], list(zip(limits, accumulate(counts), strict=True)), tally.seconds[name])
     yield durations
     starts = CounterMetricFamily(
         PREFIX + "worker_starts", "Processes that were started for a worker.", labels=["worker"]
@@ -178,14 +178,6 @@ def _of_commands(tally: CommandTally) -> Iterator[Metric]:
     for worker, number in sorted(tally.restarts.items()):
         starts.add_metric([worker], number)
     yield starts
-
-
-def _cumulative(counts: Sequence[int]) -> list[tuple[str, float]]:
-    total, found = 0, list[tuple[str, float]]()
-    for limit, number in zip((*map(float, BUCKETS), float("inf")), counts, strict=True):
-        total += number
-        found.append(("+Inf" if limit == float("inf") else str(limit), total))
-    return found
 
 
 def _of_outbox(facts: WebFacts) -> Iterator[Metric]:

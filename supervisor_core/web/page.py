@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from html import escape
 from typing import Any
@@ -12,27 +12,25 @@ from supervisor_core.alerts.incoming.rows import foreign_name
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import count_healthy, state_word
-from supervisor_core.common.service import ServiceReport, ServiceState
+from supervisor_core.common.service import ServiceState
 from supervisor_core.common.times import clock_time, format_ago, format_span, from_text, replace_timestamps
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
 from supervisor_core.workers.conditions.rules import Condition, Severity, word_for
 
-NO_TEAM, NOTHING = "", "\N{EN DASH}"
+NOTHING = "\N{EN DASH}"
 LONGEST_REASON = 200
 WIDTH = 288
 """The width of the 24-hour history, in units of five minutes."""
 
-_GREEN = ("running",)
-_GRAY = ("paused", "stopped", "starting", "stopping")
-
 
 def page(facts: WebFacts) -> str:
+    unwell = _count_unwell(facts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_title(facts)}</title>"
+        f"<title>{f'({unwell}) ' if unwell else ''}{_text(facts.host)}: workers</title>"
         '<link rel="stylesheet" href="style.css"><script src="page.js" defer></script></head>'
         f'<body><main id="page">{content(facts)}</main>'
         '<p id="offline" hidden>The supervisor doesn\'t answer. What is shown may be old.</p></body></html>\n'
@@ -41,113 +39,95 @@ def page(facts: WebFacts) -> str:
 
 def content(facts: WebFacts) -> str:
     """The part of the page that is replaced when something changes."""
-    unwell, count = _need_attention(facts), len(facts.workers)
-    needs = "needs" if unwell == 1 else "need"
+    unwell = _count_unwell(facts)
     summary = count_healthy(facts.workers) if facts.workers else "no workers"
     if unwell:
-        summary = f"{unwell} of {count} {needs} attention"
-    summary = summary[:1].upper() + summary[1:]
-    problem = f'<p class="problem">{_text(facts.problem)}</p>' if facts.problem else ""
+        summary = f"{unwell} of {len(facts.workers)} {'needs' if unwell == 1 else 'need'} attention"
+    unhealthy_services = [
+        f"<li><b>{_text(service.name)}</b> {_text(_short(service.trouble))}</li>"
+        for service in facts.services
+        if service.trouble and service.state is not ServiceState.DISABLED
+    ]
     return "".join(
         (
-            _header(facts, summary, well=not unwell),
-            problem,
+            f'<header><h1>{_text(facts.host)}</h1><p class="{"bad" if unwell else "good"}">',
+            f'{summary[:1].upper()}{summary[1:]}</p><p class="at">As of {facts.at:%H:%M:%S} UTC</p></header>',
+            f'<p class="problem">{_text(facts.problem)}</p>' if facts.problem else "",
             _alerts(facts.ledger.alerts, facts.at),
             _approvals(facts.ledger.approvals, facts.at),
             _workers(facts),
             _commands(facts.ledger.commands, facts.at),
-            _services(facts.services),
+            _section("Unhealthy services", _list(unhealthy_services)),
         )
     )
 
 
-def _need_attention(facts: WebFacts) -> int:
+def _count_unwell(facts: WebFacts) -> int:
     """The number of workers that are unhealthy, or have an open alert that doesn't look recovered."""
     alerting = {alert.target.worker for alert in facts.ledger.alerts if alert.cleared_at is None}
     return sum(1 for worker in facts.workers if not worker["fine"] or worker["id"] in alerting)
 
 
-def _header(facts: WebFacts, summary: str, *, well: bool) -> str:
-    return (
-        f'<header><h1>{_text(facts.host)}</h1><p class="{"good" if well else "bad"}">{summary}</p>'
-        f'<p class="at">As of {facts.at:%H:%M:%S} UTC</p></header>'
-    )
+def _alerts(alerts: Sequence[Alert], now: datetime) -> str:
+    rows = []
+    for alert in sorted(alerts, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at)):
+        if alert.parent_id is not None:  # another alert includes it
+            continue
+        by = alert.acknowledged_by
+        name = foreign_name(alert.target, alert.reason) or alert.target.id
+        rows.append(
+            f'<li class="{"critical" if alert.severity is Severity.CRITICAL else "warning"}"><b>{_text(name)}</b> '
+            f"{_text(word_for(alert.condition, alert.reason))} <span>{_lasting(alert.opened_at, now)}</span>"
+            f"<p>{_text(_with_clock_times(alert.reason, now))}</p>"
+            + (f"<p>Acknowledged by {_text(by.name or by.id)}</p>" if by else "")
+            + (f"<p>Looks recovered {_lasting(alert.cleared_at, now)}</p>" if alert.cleared_at else "")
+            + "</li>"
+        )
+    return _section("Open alerts", _list(rows, "alerts"))
 
 
-def _title(facts: WebFacts) -> str:
-    unwell = _need_attention(facts)
-    return f"{f'({unwell}) ' if unwell else ''}{_text(facts.host)}: workers"
-
-
-def _alerts(found: Sequence[Alert], now: datetime) -> str:
+def _approvals(approvals: Sequence[Approval], now: datetime) -> str:
     rows = [
-        f'<li class="{_severity(each)}"><b>{_text(_subject(each))}</b> '
-        f"{_text(word_for(each.condition, each.reason))} "
-        f"<span>{_lasting(each.opened_at, now)}</span><p>{_text(_with_clock_times(each.reason, now))}</p>"
-        f"{_acknowledged(each)}{_recovering(each, now)}</li>"
-        for each in sorted(found, key=lambda alert: (alert.severity is not Severity.CRITICAL, alert.opened_at))
-        if each.parent_id is None  # else another alert includes it
+        f"<li><b>{_text(approval.again)}</b> <span>requested by "
+        f"{_text(approval.requester.name or approval.requester.id)}, expires {_clock(approval.expires_at, now)}"
+        "</span></li>"
+        for approval in approvals
     ]
-    return _section("Open alerts", f'<ul class="alerts">{"".join(rows)}</ul>' if rows else "")
-
-
-def _subject(alert: Alert) -> str:
-    return foreign_name(alert.target, alert.reason) or alert.target.id
-
-
-def _severity(alert: Alert) -> str:
-    return "critical" if alert.severity is Severity.CRITICAL else "warning"
-
-
-def _acknowledged(alert: Alert) -> str:
-    by = alert.acknowledged_by
-    return f"<p>Acknowledged by {_text(by.name or by.id)}</p>" if by else ""
-
-
-def _recovering(alert: Alert, now: datetime) -> str:
-    return f"<p>Looks recovered {_lasting(alert.cleared_at, now)}</p>" if alert.cleared_at else ""
-
-
-def _approvals(found: Sequence[Approval], now: datetime) -> str:
-    rows = [
-        f"<li><b>{_text(each.again)}</b> <span>requested by {_text(each.requester.name or each.requester.id)}, "
-        f"expires {_clock(each.expires_at, now)}</span></li>"
-        for each in found
-    ]
-    return _section("Waiting for approval", f"<ul>{''.join(rows)}</ul>" if rows else "")
+    return _section("Waiting for approval", _list(rows))
 
 
 def _workers(facts: WebFacts) -> str:
     if not facts.workers:
         return _section("Workers", "<p>No workers are configured.</p>")
     teams: dict[str, list[Mapping[str, Any]]] = {}
-    for each in facts.workers:
-        teams.setdefault(str(each.get("team") or NO_TEAM), []).append(each)
-    several = len(teams) > 1
-    parts = [
-        _table(team if team or not several else "Without a team", those, facts, named=several or bool(team))
-        for team, those in sorted(teams.items(), key=lambda item: (not item[0], item[0]))
-    ]
-    return _section("Workers", "".join(parts))
-
-
-def _table(team: str, workers: Iterable[Mapping[str, Any]], facts: WebFacts, *, named: bool) -> str:
-    rows = "".join(_row(each, facts) for each in sorted(workers, key=lambda each: bool(each["fine"])))
-    head = "".join(f"<th>{each}</th>" for each in ("State", "Worker", "Since", "Version", "Memory", "CPU", "24 hours"))
-    title = f"<h3>{_text(team)}</h3>" if named else ""
-    return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    for worker in facts.workers:
+        teams.setdefault(str(worker.get("team") or ""), []).append(worker)
+    head = "".join(f"<th>{name}</th>" for name in ("State", "Worker", "Since", "Version", "Memory", "CPU", "24 hours"))
+    tables = []
+    for team, workers in sorted(teams.items(), key=lambda item: (not item[0], item[0])):
+        if team or len(teams) > 1:
+            tables.append(f"<h3>{_text(team or 'Without a team')}</h3>")
+        rows = "".join(_row(worker, facts) for worker in sorted(workers, key=lambda worker: bool(worker["fine"])))
+        tables.append(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>")
+    return _section("Workers", "".join(tables))
 
 
 def _row(worker: Mapping[str, Any], facts: WebFacts) -> str:
-    word = state_word(worker)
+    word, fine = state_word(worker), worker["fine"]
     reason = ""
-    if not worker["fine"] or word != "running":
+    if not fine or word != "running":
         reason = f"<p>{_text(_short(_with_clock_times(str(worker['reason']), facts.at)))}</p>"
+    color = "amber" if worker["state"] == "running" else "red"
+    if word == "running":
+        color = "green"
+    elif fine and word in ("paused", "stopped", "starting", "stopping"):
+        color = "gray"
+    started = worker.get("started_at") if worker["pid"] else None
     commit, memory, cpu = worker.get("commit"), worker.get("memory_bytes"), worker.get("cpu_seconds")
     cells = (
-        ("State", f'<span class="state {_colour(worker, word)}">{_text(word)}</span>'),
+        ("State", f'<span class="state {color}">{_text(word)}</span>'),
         ("Worker", f"<b>{_text(str(worker['id']))}</b>{reason}"),
-        ("Since", _since(worker, facts.at)),
+        ("Since", _text(format_ago(from_text(str(started)), facts.at)) if started else ""),
         ("Version", _text(str(commit)[:7]) if commit else ""),
         ("Memory", f"{memory / 2**20:.0f} MB" if isinstance(memory, int) else ""),
         ("CPU", _text(format_span(cpu)) if cpu is not None else ""),
@@ -159,79 +139,53 @@ def _row(worker: Mapping[str, Any], facts: WebFacts) -> str:
     return f"<tr>{inside}</tr>"
 
 
-def _colour(worker: Mapping[str, Any], word: str) -> str:
-    if word in _GREEN:
-        return "green"
-    return "gray" if word in _GRAY and worker["fine"] else "amber" if worker["state"] == "running" else "red"
-
-
-def _since(worker: Mapping[str, Any], now: datetime) -> str:
-    started = worker.get("started_at")
-    return _text(format_ago(from_text(str(started)), now)) if started and worker["pid"] else ""
-
-
 def _picture(spans: Sequence[ConditionSpan], now: datetime) -> str:
     """The last 24 hours, as colored bars; unknown time is empty."""
     begin = now - HISTORY
     bars = []
     for span in spans:
-        if span.condition is Condition.UNKNOWN:
+        condition = span.condition
+        if condition is Condition.UNKNOWN:
             continue
+        color = "amber" if condition.severity is Severity.WARNING else "red"
+        if condition.fine:
+            color = "green" if condition is Condition.WELL else "gray"
         left, right = ((moment - begin) / HISTORY * WIDTH for moment in (span.since, span.until))
-        words = f"{word_for(span.condition, span.reason)} from {span.since:%H:%M} to {span.until:%H:%M} UTC"
+        words = f"{word_for(condition, span.reason)} from {span.since:%H:%M} to {span.until:%H:%M} UTC"
         bars.append(
-            f'<rect class="{_shade(span.condition)}" x="{left:.1f}" y="0" width="{max(right - left, 1):.1f}" '
+            f'<rect class="{color}" x="{left:.1f}" y="0" width="{max(right - left, 1):.1f}" '
             f'height="14"><title>{_text(words)}</title></rect>'
         )
     label = "conditions in the last 24 hours"
     return f'<svg viewBox="0 0 {WIDTH} 14" role="img" aria-label="{label}">{"".join(bars)}</svg>' if bars else ""
 
 
-def _shade(condition: Condition) -> str:
-    if condition is Condition.WELL:
-        return "green"
-    return "gray" if condition.fine else "amber" if condition.severity is Severity.WARNING else "red"
-
-
-def _commands(found: Sequence[CommandSummary], now: datetime) -> str:
-    rows = [
-        f"<li>{_outcome(each)} <b>{_text(_name(each))}</b> {_text(_workers_of(each))} "
-        f"<span>{_text(each.issuer.name or each.issuer.id)}, {_clock(each.filed_at, now)}</span></li>"
-        for each in found
-    ]
-    return _section("Recent commands", f'<ul class="commands">{"".join(rows)}</ul>' if rows else "")
-
-
-def _outcome(command: CommandSummary) -> str:
-    if command.ended < command.count:
-        return '<span class="state gray">running</span>'
-    if command.interrupted:
-        return '<span class="state amber">interrupted</span>'
-    return '<span class="state red">failed</span>' if command.failed else '<span class="state green">done</span>'
-
-
-def _name(command: CommandSummary) -> str:
-    definition = by_handler(command.handler)
-    return definition.name if definition else command.handler
-
-
-def _workers_of(command: CommandSummary) -> str:
-    more = command.count - len(command.workers)
-    return ", ".join(command.workers) + (f" and {more} more" if more > 0 else "")
-
-
-def _services(found: Sequence[ServiceReport]) -> str:
-    """The internal services that aren't healthy."""
-    rows = [
-        f"<li><b>{_text(each.name)}</b> {_text(_short(each.trouble))}</li>"
-        for each in found
-        if each.trouble and each.state is not ServiceState.DISABLED
-    ]
-    return _section("Unhealthy services", f"<ul>{''.join(rows)}</ul>" if rows else "")
+def _commands(commands: Sequence[CommandSummary], now: datetime) -> str:
+    rows = []
+    for command in commands:
+        color, outcome = ("red", "failed") if command.failed else ("green", "done")
+        if command.ended < command.count:
+            color, outcome = "gray", "running"
+        elif command.interrupted:
+            color, outcome = "amber", "interrupted"
+        definition = by_handler(command.handler)
+        more = command.count - len(command.workers)
+        workers = ", ".join(command.workers) + (f" and {more} more" if more > 0 else "")
+        rows.append(
+            f'<li><span class="state {color}">{outcome}</span> '
+            f"<b>{_text(definition.name if definition else command.handler)}</b> {_text(workers)} "
+            f"<span>{_text(command.issuer.name or command.issuer.id)}, {_clock(command.filed_at, now)}</span></li>"
+        )
+    return _section("Recent commands", _list(rows, "commands"))
 
 
 def _section(title: str, inside: str) -> str:
     return f"<section><h2>{_text(title)}</h2>{inside}</section>" if inside else ""
+
+
+def _list(rows: Sequence[str], name: str = "") -> str:
+    kind = f' class="{name}"' if name else ""
+    return f"<ul{kind}>{''.join(rows)}</ul>" if rows else ""
 
 
 def _clock(moment: datetime, now: datetime) -> str:

@@ -30,7 +30,13 @@ class Routes:
         @web.middleware
         async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
             with self._service.request_on(request.transport):
-                return await self._guarded(request, handler)
+                if not self._service.is_ours(request.host):
+                    words = "This address isn't one of the supervisor's.\n"
+                    raise web.HTTPMisdirectedRequest(text=words, headers=HEADERS)
+                response = await handler(request)
+                if not response.prepared:
+                    response.headers.update(HEADERS)
+                return response
 
         made = web.Application(middlewares=[guarded], client_max_size=MOST_BYTES)
         if self._incoming is not None:
@@ -47,14 +53,6 @@ class Routes:
             ]
         )
         return made
-
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._service.is_ours(request.host):
-            raise web.HTTPMisdirectedRequest(text="This address isn't one of the supervisor's.\n", headers=HEADERS)
-        response = await handler(request)
-        if not response.prepared:
-            response.headers.update(HEADERS)
-        return response
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=await self._service.metrics(), headers={"Content-Type": PLAIN})
@@ -83,20 +81,17 @@ class Routes:
         try:
             await response.prepare(request)
             with contextlib.suppress(ConnectionError):
-                await self._report_changes(response)
+                async with self._service.changes() as changed:
+                    while True:
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(REFRESH_SECONDS):
+                                await changed.wait()
+                        await asyncio.sleep(SETTLE_SECONDS)
+                        changed.clear()
+                        await response.write(CHANGED)
         finally:
             self._service.leave()
         return response
-
-    async def _report_changes(self, response: web.StreamResponse) -> None:
-        async with self._service.changes() as changed:
-            while True:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(REFRESH_SECONDS):
-                        await changed.wait()
-                await asyncio.sleep(SETTLE_SECONDS)
-                changed.clear()
-                await response.write(CHANGED)
 
     async def _static(self, request: web.Request) -> web.Response:
         path = STATIC / request.match_info["name"]
