@@ -53,13 +53,7 @@ CHANNELS = ("C", "G", "D")
 
 
 def steps_of(config: SupervisorConfig) -> tuple[EscalationSettings, ...]:
-    """The steps in their order."""
-    return tuple(sorted(config.alerts.escalation, key=lambda each: each.after_minutes))
-
-
-def times_of(config: SupervisorConfig) -> tuple[timedelta, ...]:
-    """After how long each of them is taken."""
-    return tuple(timedelta(minutes=each.after_minutes) for each in steps_of(config))
+    return tuple(sorted(config.alerts.escalation, key=lambda step: step.after_minutes))
 
 
 def calls(config: SupervisorConfig, before: Alert, after: Alert) -> Iterator[Message]:
@@ -74,11 +68,9 @@ def calls(config: SupervisorConfig, before: Alert, after: Alert) -> Iterator[Mes
     home = config.slack.alert_channel or config.slack.fallback_channel
     if home and (people or home in taken):
         yield tidings.call_below(after, step, people, broadcast=config.alerts.broadcast or home in taken)
-    yield from (tidings.call_in(after, step, channel) for channel in _channels(taken) if channel != home)
-
-
-def _channels(taken: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(who for who in taken if who.startswith(CHANNELS)))
+    for channel in dict.fromkeys(who for who in taken if who.startswith(CHANNELS)):
+        if channel != home:
+            yield tidings.call_in(after, step, channel)
 
 
 class AlertDecider:
@@ -214,7 +206,7 @@ def rules_of(config: SupervisorConfig) -> AlertRules:
         open_after=timedelta(seconds=said.open_after_seconds),
         close_after=timedelta(seconds=said.close_after_seconds),
         renotify=timedelta(minutes=said.renotify_minutes),
-        escalation=times_of(config),
+        escalation=tuple(timedelta(minutes=step.after_minutes) for step in steps_of(config)),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -128,19 +128,42 @@ class AlertMonitor:
 
     def work(self, now: datetime) -> bool:
         """Write what has changed, and decide what is due; False, because no job is filed."""
-        self._follow_clock(now)
+        set_back = self._worked_at is not None and now < self._worked_at - CLOCK_JITTER
+        if set_back:  # or a first message would wait for the old time
+            self._decide_everything_again(now)
+        self._worked_at = now
         self._quiet.work(now)
         known = self._load_known(now)
         for target, reading in self._flapping.calmed(now):
             self.observe(target, reading)
         while self._statuses or self._observed:
-            wave = self._take_readings()
-            for some in _in_parts([each for each in wave if not _is_as_before(known.get(each.target), each.reading)]):
-                self._write(known, some, now)
+            news = [seen for seen in self._take_readings() if not _is_as_before(known.get(seen.target), seen.reading)]
+            for start in range(0, len(news), AT_ONCE):
+                self._write(known, news[start : start + AT_ONCE], now)
         self._refresh_after_remedies(now)
-        self._follow_resting(now)
-        self._decide_due(now)
-        return False
+        if (resting := self._resting()) != self._rested:
+            self._decide_everything_again(now)
+            self._rested = resting
+        while True:
+            due = self._ledger.read(lambda connection: self._due(connection, now))
+            if due:
+                crashpoints.reach("alerts_t.decided:before")
+                self._after(self._ledger.write(lambda connection: self._decide_due(connection, now)))
+                crashpoints.reach("alerts_t.decided:after")
+            if len(due) < AT_ONCE:
+                return False
+
+    def _decide_everything_again(self, now: datetime) -> None:
+        self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
+
+    def _due(self, connection: Connection, now: datetime) -> list[Alert]:
+        return alerts.due(connection, self._ledger.supervisor_id, now, AT_ONCE)
+
+    def _decide_due(self, connection: Connection, now: datetime) -> list[AlertDecision]:
+        """Runs in one transaction on the current alerts: somebody may have acknowledged one."""
+        due = self._due(connection, now)
+        hushes = suppressions.about(connection, [alert.target for alert in due], now)
+        return self._decider.decide(connection, [AlertChange(alert, alert) for alert in due], hushes, now)
 
     def _load_known(self, now: datetime) -> dict[Target, KnownCondition]:
         """The conditions in the ledger; a worker that was removed from the configuration is paused."""
@@ -197,10 +220,13 @@ class AlertMonitor:
         hushes = suppressions.about(connection, [each.target for each in some], now)
         before = {each.target: known.get(each.target) for each in some}
         flipped = [each for each in some if _flips(before[each.target], each.reading)]
-        changes = [_change(before[each.target], each) for each in flipped]
-        made = dict(
-            zip((each.target for each in flipped), flips.record_flips(connection, host, changes, now), strict=True)
-        )
+        changes = []
+        for target, reading in flipped:
+            was = before[target]
+            current = was.current if was else None
+            changes.append(ConditionChange(target, current, reading.condition, reading.reason, reading.since))
+        written = flips.record_flips(connection, host, changes, now)
+        made = dict(zip((target for target, _ in flipped), written, strict=True))
         flapping = self._flapping.changed(connection, made.values(), now)
         conditions, decisions = self._record(connection, known, flapping, now) if flapping else ({}, [])
         folds = self._flapping.folds(connection, [each.target for each in some], conditions)
@@ -229,16 +255,14 @@ class AlertMonitor:
         target, reading = target_reading
         if flip is not None:
             current = CurrentCondition(target, flip.new, flip.reason, flip.at, flip.flip_id)
-            return current, self._with_id(after_flip(alert, flip, reading, random_id()))
+            after = after_flip(alert, flip, reading, random_id())
+            return current, after and replace(after, supervisor_id=self._ledger.supervisor_id)
         if was is None or _flips(was, reading):
             return None, None
         if not flips.update_reason(connection, self._ledger.supervisor_id, was.current, reading.reason):
             return None, None
         after = after_look(alert, reading) if alert is not None else None
         return replace(was.current, reason=reading.reason), after
-
-    def _with_id(self, alert: Alert | None) -> Alert | None:
-        return alert and replace(alert, supervisor_id=self._ledger.supervisor_id)
 
     def _after(self, decisions: Sequence[AlertDecision]) -> None:
         _log(decisions)
@@ -249,59 +273,25 @@ class AlertMonitor:
             and (decision.reason is Reason.FIRST or (decision.reason is Reason.WORSE and alert.target.kind == FLAPPING))
         ]
         if wanted and self._evidence is not None:
-            self._evidence.gather(wanted, self._keep)
+            self._evidence.gather(wanted, self._write_evidence)
 
-    def _keep(self, alert_id: str, lines: Sequence[str]) -> None:
-        """Write the evidence of an alert; in any thread."""
-        now = datetime.now(UTC)
-        self._ledger.write(
-            lambda connection: alerts.write_evidence(connection, self._ledger.supervisor_id, alert_id, lines, now)
-        )
-
-    def _decide_due(self, now: datetime) -> None:
-        while due := self._ledger.read(lambda connection: self._due(connection, now)):
-            crashpoints.reach("alerts_t.decided:before")
-            decisions = self._ledger.write(lambda connection: self._decide_again(connection, now))
-            self._after(decisions)
-            crashpoints.reach("alerts_t.decided:after")
-            if len(due) < AT_ONCE:
-                return
-
-    def _due(self, connection: Connection, now: datetime) -> list[Alert]:
-        return alerts.due(connection, self._ledger.supervisor_id, now, AT_ONCE)
-
-    def _decide_again(self, connection: Connection, now: datetime) -> list[AlertDecision]:
-        """Runs in one transaction on the current alerts: somebody may have acknowledged one."""
-        due = self._due(connection, now)
-        hushes = suppressions.about(connection, [alert.target for alert in due], now)
-        return self._decider.decide(connection, [AlertChange(alert, alert) for alert in due], hushes, now)
-
-    def _follow_clock(self, now: datetime) -> None:
-        """Decide everything again if the clock was set back, or a first message would wait for the old time."""
-        if self._worked_at is not None and now < self._worked_at - CLOCK_JITTER:
-            self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
-        self._worked_at = now
-
-    def _follow_resting(self, now: datetime) -> None:
-        """Decide everything again if monitoring was paused or resumed."""
-        resting = self._resting()
-        if resting != self._rested:
-            self._ledger.write(lambda connection: alerts.poke_all(connection, self._ledger.supervisor_id, now))
-            self._rested = resting
+    def _write_evidence(self, alert_id: str, lines: Sequence[str]) -> None:
+        now, host = datetime.now(UTC), self._ledger.supervisor_id
+        self._ledger.write(lambda connection: alerts.write_evidence(connection, host, alert_id, lines, now))
 
     def _refresh_after_remedies(self, now: datetime) -> None:
         """Refresh the messages of workers whose command has ended since: they offer it again."""
         ended = frozenset(self._ledger.read(lambda connection: jobs.ended_since(connection, REMEDIES, now - LATELY)))
         fresh, self._remedies = ended - self._remedies, ended
-        if fresh:
-            self._ledger.write(lambda connection: self._refresh_messages(connection, fresh, now))
 
-    def _refresh_messages(self, connection: Connection, job_ids: Collection[int], now: datetime) -> None:
-        workers, host = {job.worker_id for job in jobs.by_ids(connection, job_ids)}, self._ledger.supervisor_id
-        for target in (*(Target(WORKER, worker) for worker in workers), *targets_of(connection, host, workers)):
-            alert = alerts.live_of(connection, host, target)
-            if alert is not None:
-                record(connection, alert.supervisor_id, None, (alerts.refresh_message(alert.alert_id),), now)
+        def refresh(connection: Connection) -> None:
+            workers, host = {job.worker_id for job in jobs.by_ids(connection, fresh)}, self._ledger.supervisor_id
+            for target in (*(Target(WORKER, worker) for worker in workers), *targets_of(connection, host, workers)):
+                if (alert := alerts.live_of(connection, host, target)) is not None:
+                    record(connection, alert.supervisor_id, None, (alerts.refresh_message(alert.alert_id),), now)
+
+        if fresh:
+            self._ledger.write(refresh)
 
 
 def _is_as_before(known: KnownCondition | None, reading: Reading) -> bool:
@@ -320,18 +310,6 @@ def _flips(known: KnownCondition | None, reading: Reading) -> bool:
     return known is None or known.current.condition is not reading.condition
 
 
-def _change(known: KnownCondition | None, seen: TargetReading) -> ConditionChange:
-    reading = seen.reading
-    return ConditionChange(
-        seen.target, known.current if known else None, reading.condition, reading.reason, reading.since
-    )
-
-
-def _in_parts(seen: Sequence[TargetReading]) -> Iterator[Sequence[TargetReading]]:
-    for start in range(0, len(seen), AT_ONCE):
-        yield seen[start : start + AT_ONCE]
-
-
 _EVENTS = {
     Reason.FIRST: LogEvent.ALERT_OPENED,
     Reason.AGAIN: LogEvent.ALERT_OPENED,
@@ -345,13 +323,9 @@ _EVENTS = {
 }
 
 
-def event_of(reason: Reason) -> LogEvent:
-    return _EVENTS.get(reason, LogEvent.ALERT_HELD)
-
-
 def _log(decisions: Iterable[AlertDecision]) -> None:
     for _, alert, decision, _ in decisions:
-        event = event_of(decision.reason)
+        event = _EVENTS.get(decision.reason, LogEvent.ALERT_HELD)
         about = event.extra(
             worker_id=alert.target.worker or None,
             alert_id=alert.alert_id,

@@ -196,44 +196,44 @@ def decide(
     ended ones since it was told included; `resting`: monitoring is paused; `grown`: from a warning it has just become
     critical, though its condition has the same name.
 
-    A first word comes before everything that only repeats: nothing but what somebody wanted quiet keeps it back.
+    1. Its condition ended: close it, immediately or after a delay.
+    2. It may recover on its own: wait. A first word comes before everything that only repeats.
+    3. Somebody wants it quiet: say nothing.
+    4. Otherwise a message, or silence because people know already; and the next escalation, until it's acknowledged.
     """
     if alert.state is AlertState.CLOSED:
         return Decision(Reason.RESOLVED, alert.state)
     if alert.cleared_at is not None:
-        return _passing(alert, alert.cleared_at, now, rules)
-    if alert.is_spared and (waits := _patience(alert, now, rules)):
-        return waits
+        if alert.state is AlertState.PENDING:
+            return Decision(Reason.HEALED, AlertState.CLOSED)
+        until = alert.cleared_at + rules.close_after
+        if alert.told is not None and now < until:
+            return Decision(Reason.CLOSE_AFTER, alert.state, until)
+        return Decision(Reason.RESOLVED, AlertState.CLOSED)
+    if alert.is_spared:
+        # A start in the future means that the clock was set back. The duration is unknown then, and early beats late.
+        began = alert.opened_at if alert.opened_at <= now else now - rules.open_after
+        until, why = began + rules.open_after, Reason.OPEN_AFTER
+        if alert.held_until is not None and alert.held_until > until:
+            until, why = alert.held_until, alert.held_why or Reason.GRACE
+        if now < until:
+            return Decision(why, alert.state, until)
     quiet = _quiet(alert, now, suppressions, resting=resting, grown=grown)
-    return quiet or _calling(alert, _heard(alert, now, rules, suppressions, grown=grown), now, rules)
-
-
-def _passing(alert: Alert, cleared_at: datetime, now: datetime, rules: AlertRules) -> Decision:
-    """Decide after the condition ended: close the alert, immediately or after a delay."""
-    if alert.state is AlertState.PENDING:
-        return Decision(Reason.HEALED, AlertState.CLOSED)
-    until = cleared_at + rules.close_after
-    if alert.told is not None and now < until:
-        return Decision(Reason.CLOSE_AFTER, alert.state, until)
-    return Decision(Reason.RESOLVED, AlertState.CLOSED)
-
-
-def _patience(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
-    """Return the reason to wait before the alert opens; it may recover first.
-
-    A start in the future means that the clock was set back. The duration is unknown then, and early beats late."""
-    began = alert.opened_at if alert.opened_at <= now else now - rules.open_after
-    waits = [(began + rules.open_after, Reason.OPEN_AFTER)]
-    if alert.held_until is not None:
-        waits.append((alert.held_until, alert.held_why or Reason.GRACE))
-    until, why = max(waits, key=lambda each: each[0])
-    return Decision(why, alert.state, until) if now < until else None
+    if quiet is not None:
+        return quiet
+    decision = _heard(alert, now, rules, suppressions, grown=grown)
+    since = _calling_since(alert, decision.reason, now)
+    if decision.state is not AlertState.OPEN or since is None:
+        return decision
+    next_step = rules.step_at(since, max(alert.escalated, decision.escalated))
+    times = [at for at in (decision.due_at, next_step) if at is not None]
+    return decision._replace(due_at=min(times, default=None))
 
 
 def _quiet(
     alert: Alert, now: datetime, suppressions: Sequence[Suppression], *, resting: bool, grown: bool
 ) -> Decision | None:
-    """Return the reason for silence while the problem lasts."""
+    """The reason for silence while the problem lasts."""
     state = AlertState.OPEN if alert.state in (AlertState.PENDING, AlertState.SNOOZED) else alert.state
     if alert.parent_id is not None:
         return Decision(Reason.FOLDED, state)
@@ -245,69 +245,42 @@ def _quiet(
     hush = holding(suppressions, now, critical=critical, but=(Hush.SNOOZE,) if grown else ())
     if hush is None:
         return None
-    snoozed = hush.kind is Hush.SNOOZE
-    return Decision(_OF_HUSH[hush.kind], AlertState.SNOOZED if snoozed else state, hush.ends_at)
+    return Decision(_OF_HUSH[hush.kind], AlertState.SNOOZED if hush.kind is Hush.SNOOZE else state, hush.ends_at)
 
 
 def _heard(
     alert: Alert, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression], *, grown: bool
 ) -> Decision:
-    """Return the reason for a message, or for silence."""
+    """The reason for a message, or for silence because people know already."""
     state = alert.state if alert.state is AlertState.ACKNOWLEDGED else AlertState.OPEN
-    after = rules.reminder_after(0)
-    fresh = now + after if after and state is AlertState.OPEN else None
+
+    def reminder(number: int, since: datetime = now) -> datetime | None:
+        after = rules.reminder_after(number)
+        return since + after if after and state is AlertState.OPEN else None
+
     if alert.told is None or alert.told_at is None:
-        return Decision(Reason.FIRST, state, fresh)
-    if state is AlertState.OPEN and (escalated := _escalated(alert, now, rules)):
-        return escalated
+        return Decision(Reason.FIRST, state, reminder(0))
+    # Missed steps of the escalation count as one. After a suppression the first message comes first.
+    if state is AlertState.OPEN and alert.quieted is None and alert.calling_since is not None:
+        steps = rules.steps_by(alert.calling_since, now)
+        if steps > alert.escalated:
+            return Decision(Reason.ESCALATED, state, reminder(alert.reminders), steps)
     if grown or alert.condition.rank > alert.told.rank:
-        return Decision(Reason.WORSE, state, fresh)
+        return Decision(Reason.WORSE, state, reminder(0))
     if alert.occurrences > alert.told_occurrence:
-        return Decision(Reason.AGAIN, state, fresh)
+        return Decision(Reason.AGAIN, state, reminder(0))
     better = alert.condition.rank < alert.told.rank
     if state is AlertState.ACKNOWLEDGED:
         return Decision(Reason.BETTER if better else Reason.ACKNOWLEDGED, state)
-    reminded = _reminded(alert, alert.told_at, now, rules, suppressions)
-    return reminded._replace(reason=Reason.BETTER) if better and not reminded.reason.tells else reminded
-
-
-def _reminded(
-    alert: Alert, told_at: datetime, now: datetime, rules: AlertRules, suppressions: Sequence[Suppression]
-) -> Decision:
-    """Decide about an unchanged alert: a reminder after a while, or when its suppression ends."""
-    after, following = rules.reminder_after(alert.reminders), rules.reminder_after(alert.reminders + 1)
-    due = told_at + after if after else None
-    spoken_again = alert.quieted is not None or over_since(suppressions, told_at, now)
+    due = reminder(alert.reminders, alert.told_at)
+    spoken_again = alert.quieted is not None or over_since(suppressions, alert.told_at, now)
     if (due is not None and due <= now) or spoken_again:
-        return Decision(Reason.REMINDER_DUE, AlertState.OPEN, now + following if following else None)
-    return Decision(Reason.TOLD_ALREADY, AlertState.OPEN, due)
-
-
-def _escalated(alert: Alert, now: datetime, rules: AlertRules) -> Decision | None:
-    """Decide about the escalation steps that are due; missed ones count as one.
-
-    After a suppression, the first message comes first, and the escalation counts from there."""
-    if alert.quieted is not None or alert.calling_since is None:
-        return None
-    steps = rules.steps_by(alert.calling_since, now)
-    if steps <= alert.escalated:
-        return None
-    after = rules.reminder_after(alert.reminders)
-    return Decision(Reason.ESCALATED, AlertState.OPEN, now + after if after else None, steps)
-
-
-def _calling(alert: Alert, decision: Decision, now: datetime, rules: AlertRules) -> Decision:
-    """Add the next escalation step to the decision, while nobody has acknowledged."""
-    if decision.state is not AlertState.OPEN:
-        return decision
-    since = _calling_since(alert, decision.reason, now)
-    next_step = rules.step_at(since, max(alert.escalated, decision.escalated)) if since else None
-    due = min((each for each in (decision.due_at, next_step) if each is not None), default=None)
-    return decision._replace(due_at=due)
+        return Decision(Reason.REMINDER_DUE, state, reminder(alert.reminders + 1))
+    return Decision(Reason.BETTER if better else Reason.TOLD_ALREADY, state, due)
 
 
 def _calling_since(alert: Alert, reason: Reason, now: datetime) -> datetime | None:
-    """Return since when people are notified, after this decision."""
+    """Since when people are notified, after this decision."""
     begins = reason is Reason.FIRST or (reason.tells and reason is not Reason.STORM and alert.quieted is not None)
     return now if begins else alert.calling_since
 

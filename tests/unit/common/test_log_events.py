@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts import monitor
-from supervisor_core.alerts.rules import Reason
 from supervisor_core.common.log_events import ABOUT, NO_EVENT, LogEvent, unknown_pattern
 
 ROOT = Path(__file__).parents[3]
@@ -143,12 +141,6 @@ def test_names_are_unique_and_sorted() -> None:
     names = [each.name for each in LogEvent]
     assert names == sorted(names)
     assert len({each.event for each in LogEvent}) == len(names)
-
-
-def test_each_posted_decision_about_an_alert_has_its_event() -> None:
-    silent = {each for each in Reason if monitor.event_of(each) is LogEvent.ALERT_HELD}
-    assert silent == {each for each in Reason if not each.tells} - {Reason.HEALED}
-    assert {monitor.event_of(each).event.partition(".")[0] for each in Reason} == {"alert"}
 
 
 def test_extra_keeps_what_a_line_is_about_apart() -> None:
