@@ -58,14 +58,24 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
     """The message for these jobs of one command."""
     one = jobs[0] if len(jobs) == 1 else None
     many = is_many(jobs, about) and one is None
-    notes = [*_watches(jobs, now, about, many=many), *_notes(jobs, about)]
+    notes = [*_notes(jobs, about)]
+    if not many:
+        notes = [*watch_lines(about.bakes, now, degraded_worker(jobs, about)), *notes]
+    elif about.rolling is None or about.rolling.state is not RollingState.RUNNING:
+        # While batches go on, their own watch is the one that matters.
+        failures = about.rolling.failures if about.rolling else ()
+        notes = [*watch_counts([bake for bake in about.bakes if bake.worker_id not in failures], now), *notes]
     said = [section("\n".join(notes[:WORKERS]))] if notes else []
     if one is None:
-        lines = overview(jobs, about, now) if many else _lines(jobs, about)
+        lines = overview(jobs, about, now) if many else [line_of(job, about) for job in jobs]
+        lines = lines if many else first_lines(lines, WORKERS, "… and {} more, in the thread")
         blocks = [section(each) for each in join_lines(lines, LONGEST)]
         blocks += said if many else [*_failures(jobs), *fields(watch_fact(about.bakes, now)), *said]
     elif has_ended(jobs):
-        blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said, *_printed(one)]
+        blocks = [*fields(_facts(one, now, about)), *_failures(jobs), *_changes(one, about), *said]
+        output, cut = output_of(one)
+        blocks += [code_block(in_code(output, PRINTED))] if output else []
+        blocks += [context("More in the thread")] if cut else []
         if is_degraded(one, about):  # then the reason matters most
             blocks = [*said, *blocks[: -len(said)]]
     else:
@@ -79,19 +89,6 @@ def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHIN
     if change is not None and change.state in LOOKS:
         return card(rolling_headline(jobs, change, about), LOOKS[change.state][1], blocks)
     return card(headline(jobs, now, about), look(jobs, about)[1], blocks)
-
-
-def _watches(jobs: Sequence[Job], now: datetime, about: CardContext, *, many: bool) -> list[str]:
-    """The watches after a change of code. While batches go on, their own watch is the one that matters."""
-    if many and about.rolling is not None and about.rolling.state is RollingState.RUNNING:
-        return []
-    failures = about.rolling.failures if about.rolling else ()
-    bakes = [bake for bake in about.bakes if bake.worker_id not in failures] if many else about.bakes
-    return watch_counts(bakes, now) if many else watch_lines(about.bakes, now, degraded_worker(jobs, about))
-
-
-def _lines(jobs: Sequence[Job], about: CardContext) -> list[str]:
-    return first_lines([line_of(job, about) for job in jobs], WORKERS, "… and {} more, in the thread")
 
 
 def _failures(jobs: Sequence[Job]) -> list[Json]:
@@ -118,13 +115,6 @@ def _error(error: str, name: str, *, headline: bool) -> list[Json]:
     return [*blocks, code_block(in_code(parts.last, LINE * 2))] if parts.last else blocks
 
 
-def _printed(job: Job) -> list[Json]:
-    """The output of an added command."""
-    text, cut = output_of(job)
-    blocks = [code_block(in_code(text, PRINTED))] if text else []
-    return [*blocks, context("More in the thread")] if cut else blocks
-
-
 def _facts(job: Job, now: datetime, about: CardContext) -> dict[str, str]:
     details = details_of(job)
     down = down_seconds(job) if job.handler in CODE_HANDLERS else None
@@ -140,28 +130,21 @@ def _facts(job: Job, now: datetime, about: CardContext) -> dict[str, str]:
     page = details.get("commit_page")
     seconds = seconds_of([job], now)
     took = format_span(seconds)
-    size = size_text(*sizes(details))
+    started = [inert(name, LINE) for name, turn in turns_of(job).items() if turn.get("new_pid")]
+    environments = details.get("packages")
+    packages: dict[str, None] = {}
+    for one in environments if isinstance(environments, list) else ():
+        changed = one.get("changed") if isinstance(one, Mapping) else None
+        packages |= dict.fromkeys(map(str, changed)) if isinstance(changed, list) else {}
     verb = {"rollback_code": "Reverted", "undo_code": "Undone"}.get(job.handler, "Added")
     return {
         "Version": f"{commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}",
-        verb: size,
-        "Restarted": _restarted(job),
+        verb: size_text(*sizes(details)),
+        "Restarted": f"{shorten(started, 3)} (same checkout)" if len(started) > 1 else "",
         "Took": f"{took}, {format_span(min(down, seconds))} down" if down else took,
         **watch_fact(about.bakes, now),
-        "Packages": shorten([inert(str(each), LINE) for each in _packages(job)], 3),
+        "Packages": shorten([inert(name, LINE) for name in packages], 3),
     }
-
-
-def _restarted(job: Job) -> str:
-    """The restarted workers of a checkout, if there are several."""
-    started = [inert(name, LINE) for name, turn in turns_of(job).items() if turn.get("new_pid")]
-    return f"{shorten(started, 3)} (same checkout)" if len(started) > 1 else ""
-
-
-def _packages(job: Job) -> list[str]:
-    told = details_of(job).get("packages")
-    found = [each.get("changed") for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    return list(dict.fromkeys(str(each) for changed in found if isinstance(changed, list) for each in changed))
 
 
 def _changes(job: Job, about: CardContext) -> list[Json]:

@@ -86,13 +86,30 @@ def rolling_headline(jobs: Sequence[Job], change: RollingChange, about: CardCont
 
 def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str]:
     """The lines of the card: a bar while it goes on, the workers by state, and equal results together."""
-    change = about.rolling
+    change, lines = about.rolling, []
     parts = by_state(jobs, change)
-    lines = [_bar(len(parts[DONE]) + len(parts[FAILED]), len(jobs), change)] if _goes_on(parts, change) else []
-    lines += [*_watch(jobs, change), *_held(jobs, change, now)]
+    open_ = change is not None and change.state in (RollingState.RUNNING, RollingState.PAUSED, RollingState.HALTED)
+    if open_ or parts[AT_WORK] or parts[WAITING]:
+        ended = len(parts[DONE]) + len(parts[FAILED])
+        full = ended * BAR // len(jobs)
+        left = change.batches - change.released if change else 0
+        more = f" · {left} {'batch' if left == 1 else 'batches'} to go" if change else ""
+        lines.append(f"`{'█' * full}{'░' * (BAR - full)}` {ended:,} of {len(jobs):,}{more}")
+    if change is not None and change.state is RollingState.RUNNING:
+        batch = [job for job in jobs if job.batch == change.released]
+        span = change.terms.healthy.total_seconds()
+        if batch and span and has_ended(batch):
+            then = " before the next one" if change.released < change.batches else ""
+            lines.append(f":eyes: Batch {change.released} must stay healthy for {format_span(span)}{then}")
+    if change is not None and (hosts := unanswered(change, jobs, now)):
+        named = shorten([inert(host, LINE) for host in hosts], NAMED)
+        lines.append(f":warning: *No answer from {named}* since {when(change.released_at, now)}. Abort it, or wait.")
     for state, some in parts.items():
         if some:
-            lines.append(_state_line(state, some))
+            on = {job.worker_id.partition("/")[0] for job in some if "/" in job.worker_id}
+            where = f" on {len(on):,} hosts" if len(on) > 1 else ""
+            names = "" if state in (WAITING, DONE) and len(some) > FEW else f": {_names(some)}"
+            lines.append(f"{_SIGNS[state]} *{len(some):,} {state}*{where}{names}")
             lines += _reasons(some, change) if state == FAILED else _results(some) if state == DONE else []
     if len(jobs) > MOST and has_ended(jobs):
         lines.append("Each worker is listed in the thread.")
@@ -101,11 +118,17 @@ def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str
 
 def _reasons(failed: Sequence[Job], change: RollingChange | None) -> list[str]:
     """Why these failed, equal reasons together."""
-    told = change.failures if change else {}
-    alike = _alike(failed, lambda job: inert(told.get(job.worker_id, ""), LINE) or _error(job))
+
+    def reason(job: Job) -> str:
+        if change and (unhealthy := inert(change.failures.get(job.worker_id, ""), LINE)):
+            return unhealthy
+        parts = error_parts(error_of(job))
+        return inert((parts.first or parts.rest or "failed").removeprefix(f"{name_of(job.worker_id)} "), LINE)
+
+    alike = _alike(failed, reason)
     if len(alike) == 1:
         return [f"• {capitalize(alike[0][0])}"]
-    return [f"• {_some(some)}: {why}" for why, some in alike[:GROUPS]]
+    return [f"• {_names(some)}: {why}" for why, some in alike[:GROUPS]]
 
 
 def by_state(jobs: Iterable[Job], change: RollingChange | None = None) -> dict[str, list[Job]]:
@@ -113,7 +136,16 @@ def by_state(jobs: Iterable[Job], change: RollingChange | None = None) -> dict[s
     failures = change.failures if change else ()
     found: dict[str, list[Job]] = {state: [] for state in _SIGNS}
     for job in jobs:
-        found[FAILED if job.worker_id in failures else _state(job)].append(job)
+        if job.worker_id in failures:
+            state = FAILED
+        elif job.state not in FINAL:  # one that was sent to another host waits until that host starts it
+            here = job.state is JobState.CLAIMED and not is_address(job.worker_id)
+            state = AT_WORK if here or job.state is JobState.STARTED else WAITING
+        elif not_begun(job):
+            state = NOT_STARTED
+        else:
+            state = FAILED if has_failed(job) else DONE
+        found[state].append(job)
     return found
 
 
@@ -154,56 +186,7 @@ def _button(name: str, change: RollingChange, *, primary: bool) -> Json:
     )
 
 
-def _state(job: Job) -> str:
-    if job.state not in FINAL:
-        begun = job.state is JobState.STARTED or (job.state is JobState.CLAIMED and not is_address(job.worker_id))
-        return AT_WORK if begun else WAITING  # one that was sent to another host waits until that host starts it
-    if not_begun(job):
-        return NOT_STARTED
-    return FAILED if has_failed(job) else DONE
-
-
-def _goes_on(parts: dict[str, list[Job]], change: RollingChange | None) -> bool:
-    open_ = change is not None and change.state in (RollingState.RUNNING, RollingState.PAUSED, RollingState.HALTED)
-    return open_ or bool(parts[AT_WORK] or parts[WAITING])
-
-
-def _watch(jobs: Sequence[Job], change: RollingChange | None) -> list[str]:
-    """What a running change waits for once the jobs of its batch have ended."""
-    if change is None or change.state is not RollingState.RUNNING:
-        return []
-    batch = [job for job in jobs if job.batch == change.released]
-    span = change.terms.healthy.total_seconds()
-    if not batch or not span or not has_ended(batch):
-        return []
-    then = " before the next one" if change.released < change.batches else ""
-    return [f":eyes: Batch {change.released} must stay healthy for {format_span(span)}{then}"]
-
-
-def _held(jobs: Sequence[Job], change: RollingChange | None, now: datetime) -> list[str]:
-    """The hosts that a running change waits for in vain."""
-    hosts = unanswered(change, jobs, now) if change else ()
-    if not change or not hosts:
-        return []
-    named = shorten([inert(each, LINE) for each in hosts], NAMED)
-    return [f":warning: *No answer from {named}* since {when(change.released_at, now)}. Abort it, or wait."]
-
-
-def _bar(ended: int, total: int, change: RollingChange | None) -> str:
-    full = ended * BAR // total
-    left = change.batches - change.released if change else 0
-    more = f" · {left} {'batch' if left == 1 else 'batches'} to go" if change else ""
-    return f"`{'█' * full}{'░' * (BAR - full)}` {ended:,} of {total:,}{more}"
-
-
-def _state_line(state: str, some: Sequence[Job]) -> str:
-    hosts = {job.worker_id.partition("/")[0] for job in some if "/" in job.worker_id}
-    where = f" on {len(hosts):,} hosts" if len(hosts) > 1 else ""
-    names = "" if state in (WAITING, DONE) and len(some) > FEW else f": {_some(some)}"
-    return f"{_SIGNS[state]} *{len(some):,} {state}*{where}{names}"
-
-
-def _some(jobs: Sequence[Job]) -> str:
+def _names(jobs: Sequence[Job]) -> str:
     return shorten([inert(job.worker_id, LINE) for job in jobs], NAMED)
 
 
@@ -217,7 +200,7 @@ def _results(done: Sequence[Job]) -> Iterator[str]:
         said, same = groups[0]
         yield f"• {len(same):,} the same: {said}"
         yield f"• {len(done) - len(same):,} different:"
-        yield from (f"    ◦ {_some(some)}: {other}" for other, some in groups[1:GROUPS])
+        yield from (f"    ◦ {_names(some)}: {other}" for other, some in groups[1:GROUPS])
         if len(groups) > GROUPS:
             yield f"    ◦ … and {len(groups) - GROUPS:,} more, in the thread"
 
@@ -240,8 +223,3 @@ def _result(job: Job) -> str:
     if job.handler in COMMITTING:
         return f"{short_words(job)} from {commit_ref(details.get('before'), page)}"
     return f"{short_words(job)}, {commit_ref(details.get('before'), page)} → {commit_ref(details.get('after'), page)}"
-
-
-def _error(job: Job) -> str:
-    parts = error_parts(error_of(job))
-    return inert((parts.first or parts.rest or "failed").removeprefix(f"{name_of(job.worker_id)} "), LINE)

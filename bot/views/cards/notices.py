@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -64,7 +64,7 @@ def introduction(host: str, alert_channel: str, channels: Sequence[str]) -> Cont
 
 def escalation(alert: Alert, people: Sequence[str]) -> Content:
     """The escalation in the thread of the alert's message, which mentions people."""
-    called = " ".join(map(_mention, people[:MENTIONS]))
+    called = " ".join(f"<!subteam^{who}>" if who.startswith("S") else f"<@{who}>" for who in people[:MENTIONS])
     return text_message(f":rotating_light: {called} {_unanswered(alert)}".replace("  ", " "))
 
 
@@ -78,7 +78,10 @@ def weekly_summary(
     host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
 ) -> Content:
     """The summary of a week, one line where it was quiet."""
-    uptime = f"{count(len(worked), 'worker')}, uptime {percent(_mean(worked.values()))}"
+    names = ("well", "unwell", "down", "uncounted")
+    sums = [sum((getattr(one, name) for one in worked.values()), timedelta()) for name in names]
+    mean = Uptime(*(total / max(len(worked), 1) for total in sums))
+    uptime = f"{count(len(worked), 'worker')}, uptime {percent(mean)}"
     whose = f"on {inert(host, NOTICE)}, {day(since)} to {day(until)}"
     if not begun:
         return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
@@ -87,43 +90,27 @@ def weekly_summary(
     for alert in begun:
         grouped.setdefault(target_name(alert), []).append(alert)
     worst = sorted(grouped.items(), key=lambda each: (-_lengths(each[1], until), each[0]))
-    lines = [_of_one(name, each, until, worked.get(each[0].target.worker)) for name, each in worst]
+    lines = []
+    for name, alerts in worst:
+        still = ", still open" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
+        share = worked.get(alerts[0].target.worker)
+        its_uptime = f"; uptime {percent(share)}" if share is not None else ""
+        lasted = format_span(_lengths(alerts, until))
+        lines.append(f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{its_uptime}")
     return card(headline, Color.QUIET, [section(_part("*Longest problems*", lines))])
 
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:
     """The uptime of workers, the lowest first; without those that have none on record."""
     known = {worker_id: each for worker_id, each in worked.items() if any(percent(part) != NO_PERCENT for part in each)}
-    worst = sorted(known.items(), key=lambda each: (_least(each[1]), each[0]))
+    least = {name: min(part.share for part in spans if part.share is not None) for name, spans in known.items()}
+    worst = sorted(known.items(), key=lambda each: (least[each[0]], each[0]))
     return [f"• {inert(name, NOTICE)}: {' · '.join(map(percent, each))}" for name, each in worst]
-
-
-def _least(spans: Sequence[Uptime]) -> float:
-    return min(part.share for part in spans if part.share is not None)
-
-
-def _mean(worked: Collection[Uptime]) -> Uptime:
-    def mean(spans: Iterable[timedelta]) -> timedelta:
-        return sum(spans, timedelta()) / max(len(worked), 1)
-
-    return Uptime(
-        mean(uptime.well for uptime in worked),
-        mean(uptime.unwell for uptime in worked),
-        mean(uptime.down for uptime in worked),
-        mean(uptime.uncounted for uptime in worked),
-    )
 
 
 def _lengths(alerts: Iterable[Alert], until: datetime) -> float:
     """The duration of these alerts in seconds, open ones up to this moment."""
     return sum(((alert.closed_at or until) - alert.opened_at).total_seconds() for alert in alerts)
-
-
-def _of_one(name: str, alerts: Sequence[Alert], until: datetime, worked: Uptime | None) -> str:
-    lasted = format_span(_lengths(alerts, until))
-    share = f"; uptime {percent(worked)}" if worked is not None else ""
-    still = ", still open" if any(alert.state is not AlertState.CLOSED for alert in alerts) else ""
-    return f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{share}"
 
 
 def _unanswered(alert: Alert) -> str:
@@ -132,11 +119,6 @@ def _unanswered(alert: Alert) -> str:
         f"*{target_name(alert)} {condition_words(alert)}* since {minute(alert.opened_at)} "
         f"and nobody has acknowledged it{why}."
     )
-
-
-def _mention(who: str) -> str:
-    """Somebody out of the configuration: a person, or a group of them."""
-    return f"<!subteam^{who}>" if who.startswith("S") else f"<@{who}>"
 
 
 def pause_flag(said: Mapping[str, Any]) -> Content:
@@ -172,15 +154,13 @@ def _recovered(recovered: Sequence[Alert]) -> list[str]:
         grouped.setdefault((target_name(alert), condition_words(alert).removeprefix("is ")), []).append(alert)
     lines = []
     for (name, was), each in grouped.items():
-        lasted = sum((_lasted(alert) for alert in each), timedelta())
+        lasted = timedelta()
+        for alert in each:
+            lasted += max((alert.closed_at or alert.opened_at) - alert.opened_at, timedelta())
         often = "" if len(each) == 1 else f" {times(len(each))},"
         total = " in total" if len(each) > 1 else ""
         lines.append(f"• {name}: {was}{often} for {format_span(lasted.total_seconds())}{total}")
     return lines
-
-
-def _lasted(alert: Alert) -> timedelta:
-    return max((alert.closed_at or alert.opened_at) - alert.opened_at, timedelta())
 
 
 ERROR = 1000  # characters

@@ -31,7 +31,7 @@ from supervisor_core.code.change_plan import count, short
 from supervisor_core.common.text import sentence
 from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
-from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
+from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.outbox import REPORTS
 
@@ -55,13 +55,22 @@ def outcome_reply(
     `by` is the person who just ended it. `asked_here`: in the thread of the approval request, where only voters are
     mentioned.
     """
-    if not _is_over(jobs, details):
+    over = has_ended(jobs) if jobs else details is not None and details.approval.state in DECIDED
+    if not over:
         return None
     told = mentions(_concerned(jobs, details, asked_here=asked_here), but=by)
     left_out = [] if asked_here else list(_left_out(jobs))
     if not told and not left_out:
         return None
-    said = _in_a_sentence(jobs) if jobs else _not_carried_out(details)
+    if jobs:
+        took = seconds_of(jobs, jobs[0].filed_at)
+        after = f" after {format_span(took)}" if took >= LONG.total_seconds() else ""
+        failed = tried(jobs)
+        parts = error_parts(error_of(failed[0])) if failed else None
+        why = f": {inert((parts.first or parts.rest).rstrip('.'), WHY)}" if parts else ""
+        said = f"{inert(outcome_of(jobs), LINE)}{after}{why}."
+    else:
+        said = _not_carried_out(details)
     head = f"{told} {said}" if told else f"*{inert(outcome_of(jobs), LINE)}*"
     return _packed(head, left_out, _rest_of(jobs))
 
@@ -85,21 +94,13 @@ def report_text(job: Job) -> str:
     lines = [f"*{escape(job.worker_id)}*: {escape(job.command)}"]
     tests = details.get("tests")
     if isinstance(tests, Sequence) and not isinstance(tests, str):
-        lines += [_test(each) for each in tests if isinstance(each, Mapping)]
+        for test in tests:
+            if isinstance(test, Mapping):
+                sign = ":white_check_mark:" if test.get("passed") else ":x:"
+                lines.append(f"{sign} {_line(test.get('name'))}: {_line(test.get('message'))}")
     else:
         lines += [f"• {_line(part)}" for part in str(details.get("message") or "").split("; ") if part]
     return fit("\n".join(lines), SUMMARY)
-
-
-def _test(test: Mapping[str, Any]) -> str:
-    sign = ":white_check_mark:" if test.get("passed") else ":x:"
-    return f"{sign} {_line(test.get('name'))}: {_line(test.get('message'))}"
-
-
-def _is_over(jobs: Sequence[Job], details: ApprovalDetails | None) -> bool:
-    if jobs:
-        return has_ended(jobs)
-    return details is not None and details.approval.state in DECIDED
 
 
 def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_here: bool) -> Iterator[Any]:
@@ -115,26 +116,14 @@ def _concerned(jobs: Sequence[Job], details: ApprovalDetails | None, *, asked_he
         yield from (vote.voter for vote in details.votes if not (asked_here and vote.voter.is_same_as(requester)))
 
 
-def _in_a_sentence(jobs: Sequence[Job]) -> str:
-    took = seconds_of(jobs, jobs[0].filed_at)
-    after = f" after {format_span(took)}" if took >= LONG.total_seconds() else ""
-    failed = tried(jobs)
-    parts = error_parts(error_of(failed[0])) if failed else None
-    why = f": {inert((parts.first or parts.rest).rstrip('.'), WHY)}" if parts else ""
-    return f"{inert(outcome_of(jobs), LINE)}{after}{why}."
-
-
 def _not_carried_out(details: ApprovalDetails | None) -> str:
     if details is None:
         raise ValueError("there is neither a job nor an approval")
     approval = details.approval
-    reason = f" {sentence(why_of(approval))}" if approval.reason else ""
-    return f"{title_of(approval)}{_denied_by(approval, details)}.{reason}"
-
-
-def _denied_by(approval: Approval, details: ApprovalDetails) -> str:
     denied = [display_name(vote.voter) for vote in details.votes if vote.choice is Choice.DENY]
-    return f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
+    by = f" by {denied[-1]}" if denied and approval.state is ApprovalState.DENIED else ""
+    reason = f" {sentence(why_of(approval))}" if approval.reason else ""
+    return f"{title_of(approval)}{by}.{reason}"
 
 
 def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
@@ -147,7 +136,10 @@ def _left_out(jobs: Sequence[Job]) -> Iterator[str]:
         yield from (f"*{inert(name, LINE)}*\n```{in_code(error, ERROR)}```" for name, error in errors.items())
     for job in jobs:
         details: Mapping[str, Any] = job.outcome.details if job.outcome and job.outcome.success else {}
-        lines = [*_changes(details, alone=alone), *_notes(details, alone=alone), *_report(details, len(jobs))]
+        notes = [_line(note) for note in details.get("notes") or ()]
+        lines = [*_changes(details, alone=alone), *notes[NOTES if alone else 0 :]]
+        if (path := details.get("report_path")) and len(jobs) > REPORTS:
+            lines.append(f"Report: {in_span(str(path), LINE)}")
         text = "" if alone else output_of(job)[0]
         lines += [f"```{in_code(text, ERROR)}```"] if text else []
         if lines and not alone:
@@ -178,16 +170,6 @@ def _changes(details: Mapping[str, Any], *, alone: bool) -> Iterator[str]:
 
 def _line(text: object) -> str:
     return inert(str(text or ""), LINE)
-
-
-def _notes(details: Mapping[str, Any], *, alone: bool) -> list[str]:
-    notes = [_line(note) for note in details.get("notes") or ()]
-    return notes[NOTES if alone else 0 :]
-
-
-def _report(details: Mapping[str, Any], workers: int) -> list[str]:
-    path = details.get("report_path")
-    return [f"Report: {in_span(str(path), LINE)}"] if path and workers > REPORTS else []
 
 
 def _rest_of(jobs: Sequence[Job]) -> str:
