@@ -40,7 +40,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping import parents
 from supervisor_core.alerts.grouping.rules import STORM, AlertMembers
-from supervisor_core.alerts.incoming.rows import subject_of, worker_of
+from supervisor_core.alerts.incoming import subject_of, worker_of
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, PAUSE_FLAG, TAKEOVER, WEEK
 from supervisor_core.alerts.monitor import REMEDIES
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY

@@ -20,7 +20,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.decisions import AlertDecider, EvidenceCollector
 from supervisor_core.alerts.flips import ConditionChange, CurrentCondition, Flip
 from supervisor_core.alerts.grouping.flapping import FlappingMonitor
-from supervisor_core.alerts.incoming.rows import targets_of
+from supervisor_core.alerts.incoming import targets_of
 from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, Reason, after_flip, after_look
 from supervisor_core.alerts.suppression import rows as suppressions

@@ -98,33 +98,28 @@ class OnCallDirectory:
         return next((each for each, _ in on_call_sources(self._config()) if each == source_id), None)
 
     def ask(self, source: OnCallSource) -> OnCallAnswer:
-        with self._turns[source]:  # one question for all who want to know at the same time
+        """Who is on call now. Several who ask at the same time share one question."""
+        with self._turns[source]:
             known = self._known.get(source)
             if known and self._clock() < known[0]:
                 return known[1]
-            answer, seconds = self._answer(source)
+            settings, config, now = source.settings, self._config(), datetime.now(UTC)
+            seconds = settings.cache_minutes * 60
+            read = _read_url if settings.url else _read_program
+            try:
+                text = self._threads.submit(read, config, source).result(settings.timeout_seconds)
+                answer = OnCallAnswer(source, parse_people(text), now)
+            except (FutureTimeout, OnCallError) as error:
+                late = f"didn't answer within {settings.timeout_seconds:g} s"
+                problem = late if isinstance(error, FutureTimeout) else str(error)
+                log.warning("who is on call can't be read: %s %s; using the fallback", source.shown, problem)
+                answer = OnCallAnswer(source, settings.fallback, now, problem)
+                seconds = min(FAILED_SECONDS, seconds)
             self._known[source] = self._clock() + seconds, answer
             return answer
 
-    def _answer(self, source: OnCallSource) -> tuple[OnCallAnswer, float]:
-        said, now = source.settings, datetime.now(UTC)
-        try:
-            people = self._threads.submit(_asked, self._config(), source).result(said.timeout_seconds)
-        except FutureTimeout:
-            problem = f"didn't answer within {said.timeout_seconds:g} s"
-        except OnCallError as error:
-            problem = str(error)
-        else:
-            return OnCallAnswer(source, people, now), said.cache_minutes * 60
-        log.warning("who is on call can't be read: %s %s; using the fallback", source.shown, problem)
-        return OnCallAnswer(source, said.fallback, now, problem), min(FAILED_SECONDS, said.cache_minutes * 60)
 
-
-def _asked(config: SupervisorConfig, source: OnCallSource) -> tuple[str, ...]:
-    return parse_people(_from_url(config, source) if source.settings.url else _from_program(config, source))
-
-
-def _from_url(config: SupervisorConfig, source: OnCallSource) -> str:
+def _read_url(config: SupervisorConfig, source: OnCallSource) -> str:
     token = source.settings.secret.get_secret_value()
     headers = {"Accept": "application/json, text/plain", **({"Authorization": f"Bearer {token}"} if token else {})}
     url = source.settings.url.get_secret_value()
@@ -139,7 +134,7 @@ def _from_url(config: SupervisorConfig, source: OnCallSource) -> str:
     return answer.excerpt
 
 
-def _from_program(config: SupervisorConfig, source: OnCallSource) -> str:
+def _read_program(config: SupervisorConfig, source: OnCallSource) -> str:
     said = source.settings
     try:
         ran = run_command(

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from supervisor_core.alerts.host_conditions import HostConditions
-from supervisor_core.alerts.incoming.service import IncomingAlerts
+from supervisor_core.alerts.incoming import IncomingAlerts
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
 from supervisor_core.alerts.outside.deadman import why_not as deadman_off
 from supervisor_core.alerts.outside.sender import AlertSender

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from supervisor_core.alerts.incoming.payload import PayloadError
-from supervisor_core.alerts.incoming.rows import TooManyAlerts
+from supervisor_core.alerts.incoming import PayloadError, TooManyAlerts
 from supervisor_core.common.errors import SupervisorError
 
 PATH = "/alertmanager"

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from supervisor_core.alerts.flips import ConditionSpan
-from supervisor_core.alerts.incoming.rows import foreign_name
+from supervisor_core.alerts.incoming import foreign_name
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.conditions import count_healthy, state_word

@@ -10,10 +10,10 @@ from bot.inbound import connection, dispatcher, notices, reconnection
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
 from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
+from supervisor_core.alerts import incoming as payload
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
-from supervisor_core.alerts.incoming import payload
-from supervisor_core.alerts.incoming.rows import MOST_FIRING
+from supervisor_core.alerts.incoming import MOST_FIRING
 from supervisor_core.alerts.outside import deadman, sender, transport
 from supervisor_core.code import preview
 from supervisor_core.commands import flags

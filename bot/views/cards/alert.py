@@ -26,7 +26,7 @@ from bot.views.cards import digests as storm
 from bot.views.cards.conditions import RESTARTABLE, STOPPED, WORDS
 from bot.views.text import ago, dated, escape, fit, in_code, inert, mention, period, when
 from supervisor_core.alerts.grouping.rules import NOUNS, STORM, AlertMembers
-from supervisor_core.alerts.incoming.payload import name_in
+from supervisor_core.alerts.incoming import name_in
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, Hush, Suppression
 from supervisor_core.commands.catalog import by_handler

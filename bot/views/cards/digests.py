@@ -6,7 +6,7 @@ from bot.views.blocks import context, section
 from bot.views.cards.conditions import STORM_WORDS
 from bot.views.text import escape, fit, inert
 from supervisor_core.alerts.grouping.rules import AlertMembers
-from supervisor_core.alerts.incoming.payload import name_in
+from supervisor_core.alerts.incoming import name_in
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, Condition
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import Flip
-from supervisor_core.alerts.incoming.rows import firing_by_worker
+from supervisor_core.alerts.incoming import firing_by_worker
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS

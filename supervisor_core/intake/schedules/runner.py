@@ -109,25 +109,37 @@ class SchedulesChore:
     def work(self, now: datetime) -> bool:
         """Run what is due; whether commands were filed. One that can't be run keeps no other from it."""
         for schedule in self._ledger.read(lambda connection: rows.ahead(connection, now + LATE)):
-            self._set_right(schedule, now)
+            # The clock of this host was ahead, and isn't any more: nobody waits for a time that was counted by it.
+            try:
+                first = next_after(parse_cron(schedule.cron), schedule.zone, now)
+            except SupervisorError as error:
+                log.warning("schedule %s: the next run can't be computed: %s", schedule.name, error)
+                continue
+            if max(schedule.next_at, schedule.due_at) > first:
+                at = min(schedule.next_at, first)
+                log.warning("schedule %s runs at %s: the clock was ahead before", schedule.name, to_text(at))
+                self._ledger.step(rows.correct_next(schedule, at), now)
         due = self._ledger.read(lambda connection: rows.due(connection, now))
-        return any(self._runs.run({each.schedule_id: partial(self._one, each, now) for each in due}))
+        return any(self._runs.run({schedule.schedule_id: partial(self._look, schedule, now) for schedule in due}))
 
-    def _set_right(self, schedule: Schedule, now: datetime) -> None:
-        """The clock of this host was ahead, and is not any more: nobody waits for a time that was counted by it."""
+    def _look(self, schedule: Schedule, now: datetime) -> bool:
         try:
-            first = next_after(parse_cron(schedule.cron), schedule.zone, now)
-        except SupervisorError as error:
-            log.warning("schedule %s: the next run can't be computed: %s", schedule.name, error)
-            return
-        if max(schedule.next_at, schedule.due_at) > first:
-            at = min(schedule.next_at, first)
-            log.warning("schedule %s runs at %s: the clock was ahead before", schedule.name, to_text(at))
-            self._ledger.step(rows.correct_next(schedule, at), now)
-
-    def _one(self, schedule: Schedule, now: datetime) -> bool:
-        try:
-            return self._look(schedule, now)
+            here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
+            if here.missed_at is not None and schedule.waiting_since is None:
+                at = to_text(here.missed_at)
+                about = LogEvent.SCHEDULE_MISSED.extra(schedule=schedule.name, missed_at=at)
+                log.warning("schedule %s missed %s: no supervisor was running", schedule.name, at, extra=about)
+            if here.run_at is None:
+                why = f"No supervisor was running from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
+                last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
+            elif schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
+                words = "schedule %s skips %s: the previous run hasn't finished"
+                about = LogEvent.SCHEDULE_SKIPPED.extra(schedule=schedule.name)
+                log.warning(words, schedule.name, to_text(here.run_at), extra=about)
+                last = LastRun(here.run_at, RunState.SKIPPED, "The previous run hadn't finished.")
+            else:
+                return self._run(schedule, here, here.run_at, now)
+            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
         except SupervisorError as error:
             self._later(schedule, str(error), now, SLOWLY)
         except Exception as error:  # the edge: one schedule that can't be run keeps no other from it
@@ -135,41 +147,32 @@ class SchedulesChore:
             self._later(schedule, _unexpected(error), now, SLOWLY)
         return False
 
-    def _look(self, schedule: Schedule, now: datetime) -> bool:
-        here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
-        if here.missed_at is not None and schedule.waiting_since is None:
-            at = to_text(here.missed_at)
-            about = LogEvent.SCHEDULE_MISSED.extra(schedule=schedule.name, missed_at=at)
-            log.warning("schedule %s missed %s: no supervisor was running", schedule.name, at, extra=about)
-        if here.run_at is None:
-            why = f"No supervisor was running from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
-            last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
-            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
-            return False
-        if schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
-            why = "The previous run hadn't finished."
-            words = "schedule %s skips %s: the previous run hasn't finished"
-            about = LogEvent.SCHEDULE_SKIPPED.extra(schedule=schedule.name)
-            log.warning(words, schedule.name, to_text(here.run_at), extra=about)
-            last = LastRun(here.run_at, RunState.SKIPPED, why)
-            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
-            return False
-        return self._run(schedule, here, here.run_at, now)
-
     def _run(self, schedule: Schedule, here: DueRun, run_at: datetime, now: datetime) -> bool:
-        """Hand its command over, unless its owner has lost the right or its target has changed."""
+        """Hand its command over, unless its owner has lost the right or its target has changed.
+
+        What may pass is tried again for a while, and then refused.
+        """
         try:
             command = self._understood(schedule).issued(schedule.issuer, schedule.task_at(run_at))
-            why = self._rights(schedule.owner, command, right_to_give(command))
-            if why:
+            if why := self._rights(schedule.owner, command, right_to_give(command)):
                 whose = schedule.owner.name or schedule.owner.id
                 raise RefusedError(f"{whose}, who owns the schedule, no longer has the right: {why}")
             return self._hand_over(schedule, command, here, run_at, now)
         except SupervisorError as error:
-            self._not_now(schedule, here, run_at, error, now)
-        except Exception as error:  # the edge of a run: it is tried again for a while, and then told
+            failure = error
+        except Exception as error:
             log.exception("schedule %s can't be run", schedule.name)
-            self._not_now(schedule, here, run_at, TemporaryError(_unexpected(error)), now)
+            failure = TemporaryError(_unexpected(error))
+        if failure.retryable and not is_patience_over(schedule, now):
+            self._later(schedule, str(failure), now)
+            return False
+        late = f"It couldn't run within {MINUTES:g} minutes. " if failure.retryable else ""
+        why = f"{late}{failure}"
+        about = LogEvent.SCHEDULE_REFUSED.extra(schedule=schedule.name, reason=why)
+        log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why, extra=about)
+        place = str((schedule.card or self._config().announcement() or {}).get("channel") or "")
+        taken = rows.RunRecord(LastRun(run_at, RunState.REFUSED, why), here.next_at)
+        self._ledger.step(rows.refuse(schedule, taken, place), now)
         return False
 
     def _understood(self, schedule: Schedule) -> Command:
@@ -183,17 +186,6 @@ class SchedulesChore:
             f"{excerpt(schedule.target or schedule.command)} no longer means what it did when {schedule.name} was "
             f"added, because workers were added or removed. Remove the schedule and add it again."
         )
-
-    def _not_now(
-        self, schedule: Schedule, here: DueRun, run_at: datetime, error: SupervisorError, now: datetime
-    ) -> None:
-        """Refuse the run, or retry it for a while."""
-        if not error.retryable:
-            self._refuse(schedule, here, run_at, str(error), now)
-        elif is_patience_over(schedule, now):
-            self._refuse(schedule, here, run_at, f"It couldn't run within {MINUTES:g} minutes. {error}", now)
-        else:
-            self._later(schedule, str(error), now)
 
     def _hand_over(self, schedule: Schedule, command: Command, here: DueRun, run_at: datetime, now: datetime) -> bool:
         config, definition = self._config(), CATALOG[command.name]
@@ -238,14 +230,6 @@ class SchedulesChore:
         crashpoints.reach("schedules_t.answered:before")
         self._ledger.write(work)
         crashpoints.reach("schedules_t.answered:after")
-
-    def _refuse(self, schedule: Schedule, here: DueRun, run_at: datetime, why: str, now: datetime) -> None:
-        about = LogEvent.SCHEDULE_REFUSED.extra(schedule=schedule.name, reason=why)
-        log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why, extra=about)
-        taken = rows.RunRecord(LastRun(run_at, RunState.REFUSED, why), here.next_at)
-        config = self._config()
-        place = str((schedule.card or config.announcement() or {}).get("channel") or "")
-        self._ledger.step(rows.refuse(schedule, taken, place), now)
 
     def _later(self, schedule: Schedule, why: str, now: datetime, wait: timedelta = RETRY) -> None:
         since = schedule.waiting_since or now

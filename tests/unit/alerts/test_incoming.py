@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.alerts.incoming.payload import (
+from supervisor_core.alerts.incoming import (
     MOST_ALERTS,
     NAME,
     SUMMARY,

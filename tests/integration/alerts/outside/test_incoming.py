@@ -14,9 +14,8 @@ import pytest
 from bot.outbound.content import alert_details
 from bot.views.blocks import blocks_of
 from bot.views.cards.alert import alert_card
-from supervisor_core.alerts.incoming import rows
-from supervisor_core.alerts.incoming.rows import TooManyAlerts
-from supervisor_core.alerts.incoming.service import IncomingAlerts
+from supervisor_core.alerts import incoming as rows
+from supervisor_core.alerts.incoming import IncomingAlerts, TooManyAlerts
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.times import to_text
