@@ -285,7 +285,7 @@ class IncomingAlerts(Service):
         self._forget_after = timedelta(hours=settings.forget_hours)
 
     async def take(self, body: bytes) -> int:
-        """Store the alerts of a request, publish them, and return their number. After `PayloadError`, `TooManyAlerts`, or
+        """Store and publish the alerts of a request, and return their number. After `PayloadError`, `TooManyAlerts`, or
         an error of the ledger, nothing is stored."""
         now, host = self._now(), self._ledger.supervisor_id
         alerts = parse_payload(body, self._label, now)
