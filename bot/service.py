@@ -25,8 +25,7 @@ from bot.inbound.router import Router
 from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
-from bot.outbound.home import HomeRefresher, forget_old
-from bot.outbound.home_pages import HomePage
+from bot.outbound.home import HomePage
 from bot.outbound.messages import notify_admins
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi, connect_by, one_session, web_client
@@ -35,8 +34,7 @@ from bot.requests.introductions import Introductions
 from bot.requests.schedules import ChatAnswers
 from supervisor_core.alerts.oncall import OnCallDirectory
 from supervisor_core.commands.command import person_of
-from supervisor_core.common.errors import SupervisorError, TemporaryError
-from supervisor_core.common.service import wait_until
+from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.wiring import Chat, ChatContext
@@ -47,8 +45,6 @@ from supervisor_core.storage.store import Ledger
 
 CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
-
-TIDY_SECONDS = 3600.0
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +73,6 @@ class SlackService(Chat):
         self._rights = rights
         self._answers = answers
         self._context = context
-        self._pages = HomeRefresher(ledger)
         self._notices = ConnectionNotices(ledger, lambda: self._config)
         self._known: Identity | None = None
         self._handlers: RequestHandlers | None = None
@@ -97,7 +92,6 @@ class SlackService(Chat):
         self._config = config
         if self._known is not None:
             self._handlers = self._build_handlers(self._known)
-            self._pages.wake()
 
     def problem(self) -> str:
         """The problem with the connection to Slack, else with its channels and the messages that wait."""
@@ -138,7 +132,7 @@ class SlackService(Chat):
         # Looked up at each call: the handlers change with the configuration.
         answer = lambda *args: self._handlers_now().forms.answer(*args)  # noqa: E731, PLW0108
         link = self._new_link(Intake(writer, dispatcher, Refusals(api, identity), answer))
-        delivery = Delivery(self._sender(api, identity), on_sent=self._pages.wake, resolve=self._on_call.resolve)
+        delivery = Delivery(self._sender(api, identity), resolve=self._on_call.resolve)
         delivery.alive = partial(self.pulse.beat, loop="messages")
         self._link, self._delivery = link, delivery
         before = await self._last_heard()
@@ -148,9 +142,7 @@ class SlackService(Chat):
         work = (
             link.run(stopping, before, delivery.back),
             delivery.run(stopping),
-            self._pages.run(stopping, self._context.heard),
             self._notices.keep_saving(stopping, lambda: link.last_heard),
-            self._forget_pages(stopping),
             self._check_ids(identity),
             self._channels.watch(stopping),
         )
@@ -221,7 +213,6 @@ class SlackService(Chat):
                 rules,
             ),
             self._composer(identity),
-            self._pages,
             Introductions(config, identity.name, self._reopen),
             self._channels,
         )
@@ -267,13 +258,3 @@ class SlackService(Chat):
         """Report the ids in the configuration that Slack doesn't know."""
         found = await find_unknown_ids(self._client, self._config, identity.team_id, identity.name)
         await self._notices.report_unknown_ids(found)
-
-    async def _forget_pages(self, stopping: asyncio.Event) -> None:
-        """Delete the pages of people who don't look any more; all else has its retention in the ledger."""
-        while True:
-            try:
-                await asyncio.wrap_future(self._ledger.submit(partial(forget_old, now=datetime.now(UTC))))
-            except SupervisorError as error:
-                log.warning("%s", error)
-            if await wait_until(None, stopping, TIDY_SECONDS):
-                return

@@ -16,6 +16,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.dispatcher import Response, SendNow
 from bot.inbound.identity import Identity
+from bot.outbound.home import refresh_page
 from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import explain, failure_text
 from bot.requests import request as requests
@@ -33,6 +34,7 @@ from bot.views.home.page import REFRESH, SHOW
 from bot.views.home.sections import DECIDE
 from bot.views.text import escape
 from supervisor_core.storage.envelopes import StoredEnvelope
+from supervisor_core.storage.steps import Message
 
 ANYTHING = re.compile(".*")
 
@@ -65,11 +67,11 @@ def route(
         if parsed is None:
             return Response()
         response = handler(handlers)(parsed)
-        if isinstance(parsed, Request):
-            return await handle_safely(parsed, response)
-        if isinstance(parsed, VoteRequest | AlertAction | FormSubmission):
-            return await handle_safely(parsed.request, response)
-        return await response
+        request = parsed.request if isinstance(parsed, VoteRequest | AlertAction | FormSubmission) else parsed
+        if not isinstance(request, Request):
+            return await response
+        # App Home acts through forms, so whoever sends one may be looking at it.
+        return await handle_safely(request, response, (refresh_page(request.user),) if kind == "view" else ())
 
     return Route(kind, name, handle)
 
@@ -170,8 +172,9 @@ class Router:
         return listen
 
 
-async def handle_safely(request: Request, handling: Awaitable[Response]) -> Response:
-    """Handle a request. On an unexpected error the sender gets a reference to the log."""
+async def handle_safely(request: Request, handling: Awaitable[Response], more: tuple[Message, ...] = ()) -> Response:
+    """Handle a request, and order `more` messages with its own. On an unexpected error the sender gets a reference to
+    the log."""
     try:
         response = await handling
     except Exception as error:
@@ -184,10 +187,10 @@ async def handle_safely(request: Request, handling: Awaitable[Response]) -> Resp
         return Response(messages=(whisper(request, apology),), error=f"{request.task_id}: {failure_text(error)}")
     rest = response.rest
     if rest is None:
-        return response
+        return replace(response, messages=(*response.messages, *more))
 
     async def safe_rest(send: SendNow) -> Response:
-        return await handle_safely(request, rest(send))
+        return await handle_safely(request, rest(send), more)
 
     return replace(response, rest=safe_rest)
 

@@ -47,7 +47,8 @@ MOST_FAILED = 1000
 """Messages whose last failure is remembered; beyond them, the oldest failure is forgotten."""
 
 MOMENT_SECONDS, SHORT_MOMENT_SECONDS = 1.0, 0.1
-"""The time that a call may hold up all others; the short one while another call of its method is pending."""
+"""The time that a call may hold up all others; the short one for an App Home page, and while another call of its method
+is pending."""
 
 UNDER_WAY, UNDER_WAY_OF_ONE = 16, 4
 """Pending calls, in total and of one method. Further calls wait."""
@@ -90,20 +91,17 @@ class Wait:
 
 
 class Delivery:
-    """Sends pending messages. `on_sent`: called after a card was sent, which may be the only sign of another process's
-    work. `resolve`: finds out who is on call, for an escalation."""
+    """Sends pending messages. `resolve`: finds out who is on call, for an escalation."""
 
     def __init__(
         self,
         sender: MessageSender,
         *,
-        on_sent: Callable[[], object] = lambda: None,
         resolve: Callable[[PendingMessage], Awaitable[PendingMessage]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sender = sender
         self._ledger, self._pace, self._now = sender.ledger, sender.pace, sender.now
-        self._on_sent = on_sent
         self._resolve = resolve
         self._clock = clock
         self.alive: Callable[[float], None] = lambda _: None
@@ -169,9 +167,6 @@ class Delivery:
                 wait = self._delay(message)
                 if wait is None:
                     wait = await self._send_soon(message)
-                    if message.kind == HOME:  # it looked at all workers: newer messages go first
-                        self._problem = problem or (wait.words if wait else "")
-                        return SHORTEST_SECONDS if wait else 0.0
                 if wait is None and message.kind in PARENTS:
                     soonest = SHORTEST_SECONDS  # its replies have waited for it
                 if wait is not None:
@@ -184,15 +179,16 @@ class Delivery:
 
     def _is_blocked(self, message: PendingMessage) -> bool:
         lanes, by = self._pending.values(), method(message)
-        own = any(lane.outbox_id == message.outbox_id or lane.lane == _lane(message) != "" for lane in lanes)
+        own = any(lane.outbox_id == message.outbox_id or lane.lane == _line(message) != "" for lane in lanes)
         return own or len(lanes) >= UNDER_WAY or sum(lane.method == by for lane in lanes) >= UNDER_WAY_OF_ONE
 
     async def _send_soon(self, message: PendingMessage) -> Wait | None:
         """Send a message; if that takes too long, leave the call pending and go on."""
         by = method(message)
-        slow = any(lane.method == by for lane in self._pending.values())
+        # A page looks at all workers.
+        slow = message.kind == HOME or any(lane.method == by for lane in self._pending.values())
         task = asyncio.create_task(self._deliver(message), name=f"{message.kind} {message.subject}")
-        self._pending[task] = PendingCall(message.outbox_id, _lane(message), by)
+        self._pending[task] = PendingCall(message.outbox_id, _line(message), by)
         await asyncio.wait({task}, timeout=SHORT_MOMENT_SECONDS if slow else MOMENT_SECONDS)
         if task.done():
             del self._pending[task]
@@ -212,17 +208,15 @@ class Delivery:
         """Order the waiting messages by channel, each channel's posts in their order.
 
         Channels with the fewest attempts come first, so a failing one doesn't delay the others. Then those with the
-        oldest turn, so two busy cards leave the others their share of Slack's rate. App Home pages come last, the
-        most recently opened first."""
+        oldest turn, so two busy cards leave the others their share of Slack's rate."""
         queues: dict[object, list[PendingMessage]] = {}
-        for message in sorted(waiting, key=_opened_at, reverse=True):
+        for message in waiting:
             queues.setdefault(_line(message) or message.outbox_id, []).append(message)
         return sorted(queues.values(), key=lambda queue: self._turn(queue[0]))
 
-    def _turn(self, message: PendingMessage) -> tuple[bool, int, float]:
-        """The sort key of a queue: pages last, then fewest attempts, then the longest time since its last turn."""
-        is_page = message.kind == HOME
-        return is_page, message.attempts, 0.0 if is_page else self._pace.free_at(gates(message)[0])
+    def _turn(self, message: PendingMessage) -> tuple[int, float]:
+        """The sort key of a queue: fewest attempts, then the longest time since its last turn."""
+        return message.attempts, self._pace.free_at(gates(message)[0])
 
     def reopen(self, channel: str) -> None:
         """Post to this channel again: the bot was invited."""
@@ -270,7 +264,10 @@ class Delivery:
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)
                 return await self._hold(message, f"Slack responds {words} to {called}")
             return await self._retry_later(message, f"Slack refuses {called}: {words}")
-        except (HeldError, UnverifiedError) as error:
+        except HeldError as error:
+            return await self._hold(message, str(error))
+        except UnverifiedError as error:
+            self._pace.hold(hold_key(message, by), error.seconds or None)
             return await self._hold(message, str(error))
         except (ClientError, OSError, TimeoutError) as error:
             self._pace.hold(_unreached(error, hold_key(message, by)))
@@ -292,8 +289,6 @@ class Delivery:
         self._pace.well(EVERYTHING, by, hold_key(message, by))
         self._sent_at = self._clock()
         self._failed_at.pop(message.outbox_id, None)
-        if message.kind in PARENTS:
-            self._on_sent()
 
     async def _hold(self, message: PendingMessage, reason: str) -> Wait:
         """Retry after a temporary error, while its channel waits; after too many tries, alone."""
@@ -320,14 +315,9 @@ class Delivery:
         await asyncio.wrap_future(self._ledger.submit(work))
 
 
-def _opened_at(message: PendingMessage) -> str:
-    """The time at which a page was opened; empty for other messages, which keep their order."""
-    return str(message.payload.get("at", "")) if message.kind == HOME else ""
-
-
 def _place(message: PendingMessage) -> str:
     """The channel in whose order a message is posted; none for edits and private messages."""
-    if message.kind in (WHISPER, HOME) or message.address.get("ts"):
+    if message.kind == WHISPER or message.address.get("ts"):
         return ""
     return str(message.payload.get("channel") or "")
 
@@ -342,8 +332,3 @@ def _line(message: PendingMessage) -> str:
     messages."""
     place = _place(message)
     return f"files {place}" if message.kind == FILE and place else place
-
-
-def _lane(message: PendingMessage) -> str:
-    """The lane of a message, which has one pending call at a time. Pages share one: each looks at all workers."""
-    return HOME if message.kind == HOME else _line(message)

@@ -1,153 +1,166 @@
-"""Orders of App Home pages: when a reader opens theirs, and when something on it changes.
+"""App Home: each person's page, composed when it's sent and published under their id.
 
-A page is a row of the outbox under its reader's id, with the time of their last action and their position. So it waits
-while Slack is away, survives a crash, and several orders are published once, with the state at that moment.
+A page is a row of the outbox, so it waits while Slack is away, survives a crash, and several orders are published
+once. It's ordered when its reader opens it, turns or refreshes it, and after their own action.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
-from bot.outbound.messages import HOME
+from bot.access.checks import AccessChecks, AllowedCommands
+from bot.access.rules import Person, may_approve, may_give
+from bot.outbound.content import MessageComposer
+from bot.outbound.error_kinds import ErrorKind
+from bot.outbound.messages import HOME, ContentRefusedError, DroppedError
+from bot.outbound.slack_api import SlackApi
+from bot.outbound.slack_errors import error_code, explain, kind_of
 from bot.pools import quick
-from bot.views.home.sections import HomePosition
-from supervisor_core.alerts.rows import ALERT
-from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.events import Subscription
-from supervisor_core.common.service import wait_until
-from supervisor_core.common.times import from_text, to_text
-from supervisor_core.intake.approvals.rows import ASKED
-from supervisor_core.jobs.rows import CARD
-from supervisor_core.storage import outbox
+from bot.views.cards.approval import ApprovalDetails
+from bot.views.home.page import home, plain_home, refused_home
+from bot.views.home.sections import HomeData, HomePosition, HomeReader
+from supervisor_core.commands.command import Command
+from supervisor_core.common import crashpoints
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.intake.approvals.rules import ApprovalState
+from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import pause_reason
 
-KEPT = timedelta(hours=1)
-"""A page follows changes for this long after its reader's last action. Slack doesn't say when they leave it, and each
-followed page takes its share of the rate limit."""
+RECENT = 5  # commands
 
-SETTLE_SECONDS = 0.2
-"""The delay from a change to its order, so that changes close together make one page."""
+ACTION_SECONDS = 1.0
+"""The delay after a reader's own action, so that the page shows the result of a quick command."""
 
-AGAIN_SECONDS = 1.0
-"""The shortest time between two orders, because each is a transaction."""
-
-FORGOTTEN = timedelta(days=7)
-"""After so long without a visit, App Home opens on its first page."""
-
-CHANGED_WITH = (CARD, ASKED, ALERT)
-"""Kinds of messages whose content pages show, too."""
+NO_PAGE = frozenset({"not_enabled", "user_not_found", "invalid_user_id", "duplicate_external_id"})
+"""Error codes for a person to whom Slack shows no page."""
 
 log = logging.getLogger(__name__)
 
 
-def order_opened_page(payload: Mapping[str, Any] | None, user: str, at: datetime) -> Message:
-    """The order for a page that was opened; `payload`: its last order. A reader who comes back soon sees the same part,
-    others the first page."""
-    place = position(payload or {}) if payload and at - _at(payload) < KEPT else HomePosition()
-    return order_page(user, at, place)
+def order_page(user: str, position: HomePosition) -> Message:
+    """Order the page of a reader who opens or turns it."""
+    return Message(HOME, user, asdict(position))
 
 
-def order_page(user: str, at: datetime, place: HomePosition) -> Message:
-    """Order a page that its viewer just used."""
-    return Message(HOME, user, {"user": user, "at": to_text(at), "page": place.page, "only": place.only})
+def refresh_page(user: str) -> Message:
+    """Order a person's page again after their own action; nothing if they haven't opened one."""
+    return Message(HOME, user, None, ACTION_SECONDS)
 
 
-def position(payload: Mapping[str, Any]) -> HomePosition:
-    """The reader's position on their page."""
+def position_in(payload: Mapping[str, Any]) -> HomePosition:
+    """The position of an ordered page."""
     start = HomePosition()
-    page, only = payload.get("page", start.page), payload.get("only", start.only)
-    return HomePosition(page if isinstance(page, int) else start.page, str(only))
+    return HomePosition(int(payload.get("page", start.page)), str(payload.get("only", start.only)))
 
 
-def follows_until(payload: Mapping[str, Any]) -> datetime:
-    """The moment until which this page follows changes."""
-    return _at(payload) + KEPT
+@dataclass(frozen=True, slots=True)
+class HomePage:
+    """A page, and a short one in case Slack refuses it."""
+
+    view: dict[str, Any]
+    plain: dict[str, Any]
 
 
-def forget_old(connection: Connection, now: datetime) -> int:
-    """Forget pages that weren't opened for long; return how many."""
-    pages = outbox.payloads(connection, HOME)
-    return outbox.forget(connection, HOME, [user for user, payload in pages.items() if now - _at(payload) > FORGOTTEN])
+PageComposer = Callable[[PendingMessage], Awaitable[HomePage]]
 
 
-class HomeRefresher:
-    """Orders pages. All methods but `order_all` run on the event loop."""
+class HomePages:
+    """Composes pages under one configuration."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        config: SupervisorConfig,
+        access: AccessChecks,
+        allowed: AllowedCommands,
+        composer: MessageComposer,
+        ledger: Ledger,
+        context: ChatContext,
+    ) -> None:
+        self._config = config
+        self._access = access
+        self._allowed = allowed
+        self._composer = composer
         self._ledger = ledger
-        self._clock = clock
-        self._changed = asyncio.Event()
+        self._context = context
 
-    def wake(self) -> None:
-        """Note a change that a page may show."""
-        self._changed.set()
+    async def compose(self, message: PendingMessage) -> HomePage:
+        """The page with the current state; `UnverifiedError` while Slack doesn't say who its reader is."""
+        person = await self._access.known(message.subject)
+        host, now = self._config.supervisor.id, datetime.now(UTC)
+        refused = may_give(person, Command("status"), self._access.rules)
+        if refused is not None:
+            view = refused_home(refused.words, HomeData(host, (), now))
+            return HomePage(view, view)
+        workers, versions = await asyncio.gather(self._context.look(), self._context.versions())
 
-    async def opened(self, user: str, at: datetime) -> Message:
-        """The order for a page that its reader opens."""
-        return order_opened_page(await self._ordered(user), user, at)
+        def read(connection: Connection) -> HomeData:
+            pending = self._composer.pending_approvals(connection)
+            return HomeData(
+                host=host,
+                workers=workers,
+                at=now,
+                teams={name: team.objective for name, team in self._config.teams.items()},
+                versions=versions,
+                approvals=[details for details in pending if self._waits_for(person, details)],
+                alerts=self._composer.open_alerts(connection),
+                recent=self._composer.recent_commands(connection, RECENT),
+                rests=pause_reason(connection, host),
+            )
 
-    async def turned(self, user: str, at: datetime, *, page: int | None = None, only: str | None = None) -> Message:
-        """The order for a page whose reader turns it, filters it, or refreshes it."""
-        place = position(await self._ordered(user) or {})
-        if only is not None:
-            place = HomePosition(0, only)
-        return order_page(user, at, replace(place, page=max(0, page)) if page is not None else place)
+        data = await quick(self._ledger.read, read)
+        return HomePage(home(data, self._reader(person), position_in(message.payload)), plain_home(data))
 
-    async def run(self, stopping: asyncio.Event, heard: Callable[[], Subscription]) -> None:
-        """Order the pages of all who look, whenever something has changed; until asked to stop."""
-        loop = asyncio.get_running_loop()
-        wake = partial(loop.call_soon_threadsafe, self.wake)
-        self.wake()  # for changes since the last run
-        with heard() as events, self._ledger.listening(wake, CHANGED_WITH):
-            hearing = asyncio.create_task(self._hear(events))
-            try:
-                while not stopping.is_set():
-                    await self._next(stopping)
-            finally:
-                hearing.cancel()
-                await asyncio.gather(hearing, return_exceptions=True)
+    def _waits_for(self, person: Person | None, details: ApprovalDetails) -> bool:
+        """True where their vote would count, and they haven't voted."""
+        approval = details.approval
+        if person is None or approval.state is not ApprovalState.PENDING:
+            return False
+        reader = f"slack:{self._access.rules.workspace}/{person.id}"
+        people = self._access.rules.slack.access.people
+        own = approval.requester.person.is_same_as(reader, people) and not approval.terms.self_approval
+        voted = any(vote.voter.is_same_as(reader, people) for vote in details.votes)
+        return not own and not voted and may_approve(person, approval.command, self._access.rules) is None
 
-    async def _next(self, stopping: asyncio.Event) -> None:
-        """Wait for a change, and for others soon after it."""
-        await wait_until(self._changed, stopping)
-        if not await wait_until(None, stopping, SETTLE_SECONDS):
-            self._changed.clear()
-            try:
-                await quick(self.order_all)
-            except SupervisorError as error:
-                log.warning("App Home pages are out of date: %s", error)
-                self._changed.set()
-            await wait_until(None, stopping, AGAIN_SECONDS)
+    def _reader(self, person: Person | None) -> HomeReader:
+        """The rights of the reader, looked up once for each team: its workers share them."""
+        teams = {worker_id: worker.team for worker_id, worker in self._config.workers.items()}
+        known: dict[tuple[str, str], bool] = {}
 
-    async def _hear(self, events: Subscription) -> None:
-        async for _ in events:
-            self.wake()
+        def may(name: str, worker_id: str) -> bool:
+            key = (name, teams.get(worker_id, ""))
+            if key not in known:
+                known[key] = self._allowed.may_fill_in(person, name, worker_id)
+            return known[key]
 
-    def order_all(self) -> None:
-        """Order all pages that may be open. It blocks."""
-        since = self._clock() - KEPT
-        pages = self._ledger.read(partial(outbox.payloads, kind=HOME))
-        kept = [user for user, payload in pages.items() if _at(payload) > since]
-        if kept:
-            self._ledger.order([Message(HOME, user, None) for user in kept])
-
-    async def _ordered(self, user: str) -> Mapping[str, Any] | None:
-        look = partial(outbox.payload_of, kind=HOME, subject=user)
-        return await quick(self._ledger.read, look)
+        return HomeReader([definition.name for definition in self._allowed.in_a_form(person)], may)
 
 
-def _at(payload: Mapping[str, Any]) -> datetime:
-    """The time of its reader's last action; long ago where it can't be read."""
-    try:
-        return from_text(str(payload.get("at")))
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
+async def publish_page(slack: SlackApi, user: str, page: HomePage) -> None:
+    """Publish a page, or the short one if Slack refuses its content. `DroppedError` if Slack shows that person none."""
+    refused = ""
+    for view in (page.view, page.plain):
+        try:
+            crashpoints.reach("home.publish:before")
+            await slack.publish(user, view)
+            crashpoints.reach("home.publish:after")
+        except SlackApiError as error:
+            refused = explain(error)
+            if error_code(error) in NO_PAGE:
+                raise DroppedError(f"App Home can't be shown to {user}: {refused}") from None
+            if kind_of(error) is not ErrorKind.CONTENT:
+                raise
+            log.error("Slack refuses the page of %s: %s", user, refused)  # noqa: TRY400 (the words say it all)
+        else:
+            return
+    raise ContentRefusedError(f"Slack refuses the page as plain text, too: {refused}")

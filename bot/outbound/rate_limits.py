@@ -140,14 +140,7 @@ POST_SECONDS, POST_BURST = 1.0, 3
 EPHEMERAL_GATES = (Gate("whispers", spacing(EPHEMERAL, 20), burst=20),)
 RESPONSE_GATES = (Gate("answers", 0.1, burst=100),)  # a response URL accepts five answers
 UPLOADS = Gate("files", spacing(SHARE, 20), burst=20)
-
-HOMES_SECONDS, HOMES_BURST, BURST_OF_CHANGES = 7.5, 12, 9
-"""All pages together use a fifth of their tier: a burst, then one in so many seconds. The last three of the burst are
-for people who open or turn their page."""
-
-HOME_OF_ONE_SECONDS, HOME_OF_ONE_BURST = 2.0, 3
-"""A restart is several changes within two seconds: the first is shown immediately, then the final state. Turning a page
-doesn't wait for that."""
+PAGE_GATES = (Gate("pages", spacing(PUBLISH, 20), burst=20),)
 
 
 def method(message: PendingMessage) -> str:
@@ -169,7 +162,7 @@ def hold_key(message: PendingMessage, called: str) -> str:
 def gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of the message's next call."""
     if message.kind == HOME:
-        return home_gates(message)
+        return PAGE_GATES
     if message.kind == WHISPER:
         return whisper_gates(message)
     if message.kind == FILE:
@@ -195,14 +188,3 @@ def post_gates(message: PendingMessage) -> tuple[Gate, ...]:
 def file_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of an upload, which is a post as well."""
     return (UPLOADS, *post_gates(message))
-
-
-def home_gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits of a page."""
-    burst, own = (HOMES_BURST, HOME_OF_ONE_BURST) if is_requested(message) else (BURST_OF_CHANGES, 1)
-    return Gate("homes", HOMES_SECONDS, burst), Gate((HOME, message.outbox_id), HOME_OF_ONE_SECONDS, own)
-
-
-def is_requested(message: PendingMessage) -> bool:
-    """True if the reader opened or used the page and hasn't seen the result."""
-    return bool(message.payload.get("at") != message.address.get("at"))

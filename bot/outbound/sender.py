@@ -16,11 +16,12 @@ from sqlalchemy import Connection
 from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.error_kinds import GONE, UNWRITABLE, ErrorKind, may_mean_metadata
-from bot.outbound.home_pages import HomePublisher, PageComposer
+from bot.outbound.home import PageComposer, publish_page
 from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned, update_if_queued
 from bot.outbound.rate_limits import (
     EPHEMERAL,
     EPHEMERAL_GATES,
+    PAGE_GATES,
     POST,
     UPLOADS,
     HeldError,
@@ -106,7 +107,7 @@ class MessageSender:
         self._bot_name = bot_name
         self.fallback = fallback
         self._composer = composer or MessageComposer()
-        self._home = HomePublisher(slack, self.pace, compose_page) if compose_page else None
+        self._compose_page = compose_page
         self._read_report = read_report
         self._on_refusal = on_refusal
         self._channels = channels
@@ -125,8 +126,11 @@ class MessageSender:
             if message.kind == WHISPER:
                 await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
                 await self._mark_sent(message, None)
-            elif message.kind == HOME and self._home is not None:
-                await self._mark_sent(message, await self._home.publish(message))
+            elif message.kind == HOME and self._compose_page is not None:
+                page = await self._compose_page(message)
+                self.pace.used(PAGE_GATES)
+                await publish_page(self._slack, message.subject, page)
+                await self._mark_sent(message, None)
             elif is_orphaned(message):
                 await self._drop(message, "its parent message was never posted")
             elif message.kind == FILE:

@@ -149,10 +149,9 @@ class SlackApi:
             initial_comment=file.comment or None,
         )
 
-    async def publish(self, user: str, view: Mapping[str, Any], before: str | None) -> str:
-        """Publish a person's page and return its hash. With the previous hash, it only replaces that page."""
-        answer = await self._client.views_publish(user_id=user, view=dict(view), hash=before)
-        return str(answer["view"]["hash"])
+    async def publish(self, user: str, view: Mapping[str, Any]) -> None:
+        """Publish a person's App Home page."""
+        await self._client.views_publish(user_id=user, view=dict(view))
 
     async def find(
         self, channel: str, thread_ts: str | None, subject: str, since: float, file_id: str = ""

@@ -12,8 +12,7 @@ from bot.access.rules import APPROVALS
 from bot.answers.workers import answer_handlers
 from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
-from bot.outbound.home import HomeRefresher
-from bot.outbound.home_pages import HomePages
+from bot.outbound.home import HomePages
 from bot.outbound.modals import Modals
 from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
@@ -63,7 +62,6 @@ def build_handlers(
     context: ChatContext,
     access: AccessChecks,
     composer: MessageComposer,
-    refresher: HomeRefresher,
     introductions: Introductions,
     channels: ChannelHealth,
 ) -> RequestHandlers:
@@ -116,7 +114,7 @@ def build_handlers(
         alerts=AlertActions(alerts, access),
         schedules=schedules,
         forms=forms,
-        home=HomeActions(refresher, forms, config, facts),
+        home=HomeActions(ledger, forms, config, facts),
         introductions=introductions,
         pages=HomePages(config, access, allowed, composer, ledger, context),
         held=HeldCommands(ledger, access, context.filed),

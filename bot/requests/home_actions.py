@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from bot.inbound.dispatcher import Response
-from bot.outbound.home import HomeRefresher
-from bot.outbound.messages import whisper
+from bot.outbound.home import order_page, position_in
+from bot.outbound.messages import HOME, whisper
+from bot.pools import quick
 from bot.requests.form_actions import FormActions
 from bot.requests.request import from_form_opening
 from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW
+from bot.views.home.sections import HomePosition
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.conditions import FactSource
@@ -16,7 +21,9 @@ from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
 from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.storage import outbox
 from supervisor_core.storage.envelopes import StoredEnvelope
+from supervisor_core.storage.store import Ledger
 
 HOME_TAB = "home"
 """The Home tab. The Messages tab sends the same event."""
@@ -26,30 +33,34 @@ class HomeActions:
     """Opens and turns App Home pages, and opens forms from their buttons."""
 
     def __init__(
-        self, pages: HomeRefresher, forms: FormActions, config: SupervisorConfig, facts: FactSource | None = None
+        self, ledger: Ledger, forms: FormActions, config: SupervisorConfig, facts: FactSource | None = None
     ) -> None:
-        self._pages = pages
+        self._ledger = ledger
         self._forms = forms
         self._config = config
         self._grammar = grammar_context(config, facts)
 
     async def open(self, envelope: StoredEnvelope) -> Response:
-        """Show the page to somebody who opens it."""
+        """Show the page to somebody who opens it, where they left it."""
         event = envelope.payload["event"]
         if event.get("tab") != HOME_TAB:
             return Response()
-        return Response(messages=(await self._pages.opened(str(event["user"]), envelope.received_at),))
+        user = str(event["user"])
+        return Response(messages=(order_page(user, await self._position(user)),))
 
     async def turn(self, envelope: StoredEnvelope) -> Response:
         """Show another part of the page, or refresh it."""
-        action = envelope.payload["actions"][0]
-        page = only = None
+        user, action = str(envelope.payload["user"]["id"]), envelope.payload["actions"][0]
+        position = await self._position(user)
         if action["action_id"] == SHOW:
-            only = str(action["selected_option"]["value"])
+            position = HomePosition(0, str(action["selected_option"]["value"]))
         elif action["action_id"] != REFRESH:
-            page = int(action["value"])
-        user = str(envelope.payload["user"]["id"])
-        return Response(messages=(await self._pages.turned(user, envelope.received_at, page=page, only=only),))
+            position = replace(position, page=max(0, int(action["value"])))
+        return Response(messages=(order_page(user, position),))
+
+    async def _position(self, user: str) -> HomePosition:
+        payload = await quick(self._ledger.read, partial(outbox.payload_of, kind=HOME, subject=user))
+        return position_in(payload or {})
 
     async def open_form(self, envelope: StoredEnvelope) -> Response:
         """Open the form of a command, filled in from the button. Rights are checked when it's submitted."""

@@ -246,7 +246,6 @@ class DaemonServices:
     def chat(self) -> Chat | None:
         if self._chat_factory is None:
             return None
-        subscribe = partial(self.bus.subscribe, name=CHAT)
         view, fleet = self.view, self.hub.fleet if self.hub else None
         return self._chat_factory(
             ChatContext(
@@ -254,7 +253,6 @@ class DaemonServices:
                 self.wake_workers,
                 self.monitoring,
                 fleet.versions if fleet else view.versions,
-                subscribe,
                 fleet.written if fleet else view.newest_output,
                 fleet.explain if fleet else view.explanations,
                 self.reach.code,

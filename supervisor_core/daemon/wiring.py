@@ -18,7 +18,6 @@ from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.watch.service import BakingChore
 from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.events import Subscription
 from supervisor_core.common.service import Service
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
@@ -180,8 +179,6 @@ class ChatContext:
     monitoring: SetMonitoring
     versions: Callable[[], Awaitable[Mapping[str, str]]]
     """The commit of each worker's checkout, where it is known."""
-    heard: Callable[[], Subscription]
-    """All that happens on this host from now on: hints that a new look shows something new."""
     written: ReadOutput
     explain: Explain
     code: CodeReader

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, case, delete, exists, select, update
+from sqlalchemy import Connection, RowMapping, case, exists, select, update
 
 from supervisor_core.common.text import canonical_json
 from supervisor_core.storage.engine import JsonText
@@ -156,23 +156,11 @@ def reply_thread(connection: Connection, kind: str, subject: str) -> Mapping[str
     return {"channel": address["channel"], "thread_ts": thread, "user": belongs.get("user")}
 
 
-def payloads(connection: Connection, kind: str) -> dict[str, Mapping[str, Any]]:
-    """The newest payload of each subject of this kind, dropped ones excluded."""
-    query = select(outbox.c.subject, outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.state != DROPPED)
-    return {row.subject: json.loads(row.payload_json) for row in connection.execute(query)}
-
-
 def payload_of(connection: Connection, kind: str, subject: str) -> Mapping[str, Any] | None:
     """Return the newest payload for this subject; None without one."""
     query = select(outbox.c.payload_json).where(outbox.c.kind == kind, outbox.c.subject == subject)
     text = connection.execute(query).scalar()
     return json.loads(text) if text else None
-
-
-def forget(connection: Connection, kind: str, subjects: Collection[str]) -> int:
-    """Delete these unless they are pending. Returns their number."""
-    old = (outbox.c.kind == kind) & outbox.c.subject.in_(tuple(subjects)) & (outbox.c.state != PENDING)
-    return connection.execute(delete(outbox).where(old)).rowcount
 
 
 def _message(row: RowMapping) -> PendingMessage:

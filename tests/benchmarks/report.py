@@ -129,10 +129,6 @@ TOPICS: Mapping[str, Topic] = {
         "Beside workers that sleep. The bare Python waits for a signal. Goal for the memory with one worker: 24 MiB.",
         ("supervisor",),
     ),
-    "home": Topic(
-        "Updating the App Home",
-        "From `kill -9` of a worker to the App Home of five readers. Goal: a second with 400 workers.",
-    ),
     "page": Topic(
         "A long channel in the playground",
         "5,000 messages: the longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no"

@@ -180,7 +180,6 @@ def _slack() -> Rows:
         "Posts in one channel",
         f"one every {interval(rate_limits.POST_SECONDS)}, after {rate_limits.POST_BURST} at once",
     )
-    yield "Home tabs", f"one every {interval(rate_limits.HOMES_SECONDS)}, after {rate_limits.HOMES_BURST} at once"
     yield "Time until a silent connection is replaced", duration(connection.SILENT_SECONDS)
     yield "Outage that is announced afterwards", f"longer than {duration(notices.SHORTEST_GAP)}"
     yield "Old connections of ours that Slack may still count", f"{reconnection.MOST_GHOSTS}"

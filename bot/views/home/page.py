@@ -108,9 +108,8 @@ def plain_home(picture: HomeData) -> Json:
 
 
 def footer(picture: HomeData) -> Json:
-    """The time of the page and of its last update. Pages that differ in it alone are the same."""
-    said = f"As of {minute(picture.at)} · updates itself until {minute(picture.until)}"
-    return {**context(said), "block_id": "footer"}
+    """The time of the page."""
+    return context(f"As of {minute(picture.at)}. Press Refresh for the current state.")
 
 
 def _title(host: str) -> Json:

@@ -69,8 +69,6 @@ class HomeData:
     workers: Sequence[Mapping[str, Any]]
     """As a live look describes them."""
     at: datetime
-    until: datetime
-    """The moment until which the page follows changes."""
     teams: Mapping[str, str] = field(default_factory=dict)
     """Each team's objective."""
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -62,9 +62,9 @@ MESSAGES_KEPT: Mapping[str, timedelta] = {
 }
 """The time that a delivered message is kept, by kind. Other kinds are never edited: one day."""
 
-RENEWED = ("home", "deadman", "welcome")
-"""Kinds with one row that stays: one for each person's page, one for the dead-man's switch, and one for the
-introduction in each channel, which is posted once."""
+RENEWED = ("deadman", "welcome")
+"""Kinds with one row that stays: one for the dead-man's switch, and one for the introduction in each channel, which is
+posted once."""
 
 WAITS_AT_MOST = YEAR
 """Longest wait of a row for delivery. After that it is deleted, and the log has the number."""

@@ -16,6 +16,7 @@ from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
+from bot.outbound.messages import HOME
 from bot.outbound.modals import Modals
 from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
@@ -89,7 +90,7 @@ def told(dealt: Response) -> list[tuple[str, Any, str]]:
         payload = message.payload or {}
         return message.kind, payload["channel"], payload["content"]["text"]
 
-    return [each(message) for message in dealt.messages]
+    return [each(message) for message in dealt.messages if message.kind != HOME]
 
 
 async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, config: SupervisorConfig) -> None:

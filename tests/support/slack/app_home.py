@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -12,9 +11,8 @@ from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import People
 from bot.access.rules import AccessRules
 from bot.outbound.content import MessageComposer
-from bot.outbound.home_pages import HomePages
+from bot.outbound.home import HomePages
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.events import EventBus
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext, CodeReader
 from supervisor_core.diagnosis.why.model import Explanation
@@ -50,7 +48,6 @@ def pages_of(
         raise AssertionError("nobody asked for that")
 
     judging = AccessChecks(People(client, ()), AccessRules(config.slack, config.teams, config.workers, team))
-    heard = partial(EventBus().subscribe, name="home")
     code = CodeReader(nothing, nothing, nothing)
-    doors = ChatContext(look, lambda: None, monitoring, versions, heard, written, explain, code)
+    doors = ChatContext(look, lambda: None, monitoring, versions, written, explain, code)
     return HomePages(config, judging, AllowedCommands(config, judging), MessageComposer(), ledger, doors)

@@ -17,7 +17,6 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Term
 from supervisor_core.jobs.model import CommandSummary
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
-UNTIL = NOW + timedelta(hours=1)
 COMMIT = "a1b2c3d4e5f60718293a4b5c6d7e8f9012345678"
 ANNA, OLGA = Issuer("slack:T0TEAM/U0ANNA", "anna"), Issuer("slack:T0TEAM/U0OLGA", "olga")
 TEAMS = {"archive": "keep the archive flowing", "crawl": "", "ingest": "nothing waits longer than an hour"}
@@ -122,7 +121,7 @@ def picture(count: int, role: str = "operator", **facts: Any) -> HomeData:
         "approvals": [asking(1), asking(2, "Worker-013")] if role == "approver" and count > 1 else [],
         "recent": recents() if count > 1 else [],
     }
-    return HomeData("Host", seen, NOW, UNTIL, **{**usual, **facts})
+    return HomeData("Host", seen, NOW, **{**usual, **facts})
 
 
 HOSTILE = (
@@ -162,7 +161,6 @@ def hostile(count: int = 80) -> HomeData:
         host=bad[0] * 5,
         workers=seen,
         at=NOW,
-        until=UNTIL,
         teams={each["team"]: bad[1] * 20 for each in seen},
         versions={each["id"]: COMMIT for each in seen},
         approvals=asked,

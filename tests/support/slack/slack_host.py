@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,7 +18,7 @@ from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
-from bot.outbound.home import HomeRefresher
+from bot.outbound.messages import HOME
 from bot.outbound.modals import Modals, View
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests, reply_with
@@ -110,11 +111,12 @@ class SlackRoom:
         return await self.deal("interactive", body)
 
     async def deal(self, kind: str, payload: dict[str, Any], key: str = "", at: datetime | None = None) -> Response:
-        """One envelope."""
+        """One envelope; the response without its order of a Home page."""
         self._keys += 1
         received = StoredEnvelope(key or self.key or f"k{self._keys}", kind, payload, at or datetime.now(UTC))
         response = await self.router.handle(received)
-        return await response.rest(self.say) if response.rest else response
+        response = await response.rest(self.say) if response.rest else response
+        return replace(response, messages=tuple(message for message in response.messages if message.kind != HOME))
 
     async def say(self, messages: tuple[Message, ...]) -> bool:
         """Note what is said before the slow part ends."""
@@ -142,7 +144,7 @@ class SlackRoom:
             votes=Votes(self.desk.approvals, access, modals, pending),
             alerts=AlertActions(AlertService(self.desk.ledger), access),
             forms=forms,
-            home=HomeActions(HomeRefresher(self.desk.ledger), forms, self.desk.config),
+            home=HomeActions(self.desk.ledger, forms, self.desk.config),
         )
         return cast("RequestHandlers", handlers)
 

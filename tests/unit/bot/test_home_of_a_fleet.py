@@ -11,7 +11,7 @@ from bot.views.home.sections import EVERYTHING, OF_TEAM, TROUBLE, HomeData, Home
 from bot.views.workers import Worker
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
-from tests.support.slack.host_pictures import NOW, UNTIL, texts
+from tests.support.slack.host_pictures import NOW, texts
 from tests.unit.bot.test_status_of_a_fleet import silent, worker
 
 ALL = HomeReader(list(CATALOG), lambda *_: True)
@@ -19,7 +19,7 @@ DOWN = {"state": "stopped", "health": "missing", "fine": False, "pid": None, "re
 
 
 def shown(workers: Sequence[Worker], only: str = EVERYTHING) -> dict[str, Any]:
-    view = home(HomeData("hub", workers, NOW, UNTIL), ALL, HomePosition(only=only))
+    view = home(HomeData("hub", workers, NOW), ALL, HomePosition(only=only))
     assert check_view(view) == []
     return view
 

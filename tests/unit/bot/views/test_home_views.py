@@ -32,7 +32,7 @@ from bot.views.home.sections import (
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
 from tests.support.sampling import examples
-from tests.support.slack.host_pictures import NOW, READERS, UNTIL, asking, hostile, picture, texts, worker
+from tests.support.slack.host_pictures import NOW, READERS, asking, hostile, picture, texts, worker
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ALL = HomeReader(list(CATALOG), lambda *_: True)
@@ -86,8 +86,8 @@ def test_each_page_is_as_it_was_last_looked_at(role: str, count: int) -> None:
 
 
 def test_the_other_pages_are_as_they_were_last_looked_at() -> None:
-    golden("empty", home(HomeData("Host", (), NOW, UNTIL), READERS["operator"]))
-    golden("stranger", refused_home("`status` is for viewers: <@U0ANNA>.", HomeData("Host", (), NOW, UNTIL)))
+    golden("empty", home(HomeData("Host", (), NOW), READERS["operator"]))
+    golden("stranger", refused_home("`status` is for viewers: <@U0ANNA>.", HomeData("Host", (), NOW)))
     golden("in_words", plain_home(picture(40)))
     golden("page_2_of_400", home(picture(400), READERS["operator"], HomePosition(1)))
     golden("only_trouble", home(picture(40), READERS["operator"], HomePosition(0, TROUBLE)))
@@ -110,14 +110,14 @@ def test_what_can_be_asked_for_fits_how_a_worker_is() -> None:
         worker("Down", fine=False, pid=None, state="stopped"),
         worker("Ill", fine=False, health="stale"),
     ]
-    found = values(home(HomeData("Host", seen, NOW, UNTIL), ALL))
+    found = values(home(HomeData("Host", seen, NOW), ALL))
     assert {"restart:Well", "pause:Well", "resume:Rests", "resume:Down", "restart:Ill"} <= found
     assert not {"resume:Well", "restart:Rests", "pause:Rests", "restart:Down", "resume:Ill"} & found
 
 
 def test_those_in_trouble_come_first_in_their_team_and_their_team_before_others() -> None:
     seen = [worker("A1", "a"), worker("B1", "b"), worker("B2", "b", fine=False), worker("Z")]
-    shown = said(home(HomeData("Host", seen, NOW, UNTIL), ALL))
+    shown = said(home(HomeData("Host", seen, NOW), ALL))
     order = [shown.index(f"*{name}*") for name in ("b", "B2", "B1", "a", "A1", "No team", "Z")]
     assert order == sorted(order)
 
@@ -157,7 +157,7 @@ def test_a_team_alone_and_those_in_trouble_alone_can_be_shown() -> None:
     lines = [block["text"]["text"] for block in unwell["blocks"] if "worker:" in block.get("block_id", "")]
     assert all(line.startswith((":red_circle:", ":large_yellow_circle:")) for line in lines)
     assert "No worker needs attention" in said(
-        home(HomeData("Host", [worker("A")], NOW, UNTIL), ALL, HomePosition(0, TROUBLE))
+        home(HomeData("Host", [worker("A")], NOW), ALL, HomePosition(0, TROUBLE))
     )
 
 
@@ -202,7 +202,7 @@ WORKERS = st.builds(
     st.one_of(st.sampled_from([EVERYTHING, TROUBLE, f"{OF_TEAM}a"]), st.text(max_size=200)),
 )
 def test_whatever_there_is_slack_takes_it(seen: list[dict[str, Any]], page: int, only: str) -> None:
-    view = checked(home(HomeData("Host", seen, NOW, UNTIL), ALL, HomePosition(page, only)))
+    view = checked(home(HomeData("Host", seen, NOW), ALL, HomePosition(page, only)))
     found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
     assert [mark for mark in found if not OURS.fullmatch(mark)] == []
 
