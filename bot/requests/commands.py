@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from bot.access.checks import NOBODY, AccessChecks, AllowedCommands
 from bot.access.rules import Person, Refusal
 from bot.inbound.dispatcher import Response, SendNow
 from bot.outbound.messages import announcement, answer, card_place, failure, whisper
-from bot.pools import previews, quick
+from bot.pools import preview_in_time, quick
 from bot.requests.mistakes import Mistakes
 from bot.requests.request import Request
 from bot.views.answers.help import help_message, retry_message
@@ -22,16 +21,13 @@ from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pr
 from bot.views.blocks import Content, text_message
 from bot.views.cards.notices import approval_requested, preview_pending
 from bot.views.text import code_span, display_name, error_text, escape
-from supervisor_core.code.change_plan import STATE_PARAM
-from supervisor_core.code.preview import PREVIEW_SECONDS
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.conditions import VERSION, WHERE, Facts, facts_of
 from supervisor_core.commands.grammar import commit_word, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
-from supervisor_core.common.errors import CommandText, SupervisorError, TemporaryError
-from supervisor_core.common.service import Blocking
+from supervisor_core.common.errors import CommandText, SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitoring
 from supervisor_core.intake.approvals.service import NothingToDo
@@ -39,6 +35,8 @@ from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
 from supervisor_core.storage.audit.chain import AuditEntry
 
 FACTS_UNKNOWN = f"The states of the workers can't be checked right now, so a target can't have “{WHERE}”. Try again."
+
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
 
 ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 """Looks at all workers now."""
@@ -243,7 +241,7 @@ class CommandRequests:
         if await self._access.objection(request.user, command):
             return None
         try:
-            await previews(ask_if_commit, command.label or "", command, self._find)
+            await preview_in_time(ask_if_commit, command.label or "", command, self._find)
         except GrammarError as error:
             return error
         except SupervisorError as error:  # the code can't be read: the number is wrong in any case
@@ -287,7 +285,7 @@ class CommandRequests:
 
     async def _previewed(self, request: Request, command: Command, person: Person, say: SendNow) -> Response:
         """Preview a command and request its approval; after a moment, tell the requester that it's running."""
-        work = asyncio.ensure_future(self._handed_over(request, command, person, previews))
+        work = asyncio.ensure_future(self._handed_over(request, command, person, preview_in_time))
         try:
             await asyncio.wait({work}, timeout=MOMENT_SECONDS)
             told = not work.done()
@@ -301,15 +299,14 @@ class CommandRequests:
             return Response(messages=(whisper(request, approval_requested(command), replace=True),))
         return response
 
-    async def _handed_over(self, request: Request, command: Command, person: Person, pool: Blocking) -> Response:
+    async def _handed_over(self, request: Request, command: Command, person: Person, run: RunBlocking) -> Response:
         issuer = Issuer(request.actor, person.name)
-        bound = replace(command, params={**command.params, STATE_PARAM: request.seen}) if request.seen else command
-        submit = partial(self._gateway.submit, bound, issuer, DOOR, task_id=request.task_id, card=card_place(request))
+        submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
             if word := commit_word(request.text, command):
-                await previews(ask_if_commit, word, command, self._find)
+                await preview_in_time(ask_if_commit, word, command, self._find)
             # In a thread: the ledger may have to wait for another program, and pings and acknowledgements may not.
-            await pool(_submit_in_time, submit, time.monotonic() + PREVIEW_SECONDS)
+            await run(submit)
         except GrammarError as error:
             return await self._mistaken(request, error)
         except NothingToDo as nothing:
@@ -324,7 +321,7 @@ class CommandRequests:
     def _again(self, text: str, command: Command, request: Request) -> Content:
         """The reason why nothing was done, with a button to try again."""
         asks = self._config.needs_approval(command.name, DOOR)
-        return retry_message(text, command, request.nonce, asks=asks, previewed=bool(request.seen))
+        return retry_message(text, command, request.nonce, asks=asks)
 
     def _refused(
         self, request: Request, person: Person | None, why: Refusal, command: Command | None = None
@@ -357,13 +354,6 @@ def _already_used(request: Request, command: Command, first: Issuer) -> Response
         return _accepted(request)
     told = USED.format(who=display_name(first), again=code_span(CommandText(render(command))))
     return Response(messages=(whisper(request, text_message(told)),))
-
-
-def _submit_in_time(submit: Callable[[], object], deadline: float) -> None:
-    """Submit a command, unless it has waited too long for a thread."""
-    if time.monotonic() >= deadline:
-        raise TemporaryError("Too many other previews are running, so nothing was done.", remedy="Try again.")
-    submit()
 
 
 def _replaces_own(request: Request) -> bool:

@@ -31,8 +31,6 @@ _IN_WORDS = (ParameterKind.COMMAND, ParameterKind.TOPIC)
 _BARE = (ParameterKind.NUMBER, ParameterKind.DURATION)
 """Parameters whose errors mention quotes, which a form doesn't need."""
 
-NOT_PREVIEWED = "The preview doesn't show this value yet. Press Enter in this field, then check the preview."
-
 Errors = Mapping[str, str]
 """Errors by the `block_id` of their field."""
 
@@ -60,21 +58,6 @@ def read_choice(view: Mapping[str, Any], context: GrammarContext) -> Command | N
     command = reading.command()
     text = reading.text(command) if command is not None else ""
     return parse(text, context) if text else None
-
-
-def unseen_values(view: Mapping[str, Any], context: GrammarContext) -> Errors:
-    """The typed values that the preview in this form doesn't show yet; empty while it shows no preview."""
-    known = form_context(view)
-    command = read_choice(view, context) if known.seen_of else None
-    if command is None or render(command) == known.seen_of:
-        return {}
-    try:
-        shown = parse(known.seen_of, context).params
-    except GrammarError:  # the configuration has changed since: it shows nothing that can be sent any more
-        shown = {}
-    typed = [each for each in CATALOG[known.command].written if shown.get(each.name) != command.params.get(each.name)]
-    placed = _place_errors(view, {inputs.block_id_of(each): NOT_PREVIEWED for each in typed} or {"": NOT_PREVIEWED})
-    return {} if isinstance(placed, str) else placed
 
 
 def chosen_channel(view: Mapping[str, Any]) -> str:

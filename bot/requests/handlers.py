@@ -18,7 +18,6 @@ from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
 from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts, reply_with
 from bot.requests.form_actions import FormActions
-from bot.requests.form_previews import FormPreviews
 from bot.requests.held_commands import HeldCommands
 from bot.requests.home_actions import HomeActions
 from bot.requests.introductions import Introductions
@@ -105,8 +104,7 @@ def build_handlers(
         facts=facts,
     )
     modals = Modals(client)
-    previews = FormPreviews(modals, config, context.code, access.objection, facts)
-    forms = FormActions(modals, config, previews, allowed.to_user, commands.handle, facts)
+    forms = FormActions(modals, config, context.code, access, allowed, commands, facts)
     return RequestHandlers(
         access=access,
         commands=commands,

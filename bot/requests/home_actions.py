@@ -66,14 +66,13 @@ class HomeActions:
         """Open the form of a command, filled in from the button. Rights are checked when it's submitted."""
         action = envelope.payload["actions"][0]
         value = str((action.get("selected_option") or action).get("value") or "")
-        name, _, arguments = value.partition(":")
-        target = arguments.partition(" ")[0]
+        name, _, target = value.partition(":")
         if name not in CATALOG:
             return Response()
         if target and not self._is_target(target):  # else the form would begin with another one
             told = text_message(f":warning: {escape(excerpt(target))} is no longer a worker{self._grammar.here}.")
             return Response(messages=(whisper(from_form_opening(envelope), told),))
-        trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {arguments}" if arguments else ""
+        trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {target}" if target else ""
         return await self._forms.open_form(
             from_form_opening(envelope), trigger, name, text=text, chosen=self._place(name)
         )

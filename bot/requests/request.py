@@ -52,8 +52,6 @@ class Request:
     """The target of a button or menu, which may no longer exist; empty for typed text."""
     replaces: bool = False
     """True if the answer replaces the message of the button, which only this person sees."""
-    seen: str = ""
-    """The states that a preview in a form showed: the command is refused if they have changed since."""
     said_at: datetime | None = None
     """The time of the message by Slack's clock, because Slack may deliver it much later."""
 

@@ -87,14 +87,6 @@ def command_button(
     return made
 
 
-def form_button(command: Command, text: str, part: str = "") -> Json:
-    """A button that opens the form of this command, filled in, so that its preview is shown before anything runs.
-    `part`: tells it apart from others of its command in one row."""
-    written = render(command)
-    value = f"{command.name}:{written.removeprefix(command.name).lstrip()}"[:MOST]
-    return button(f"{DO}:{command.name}{PART if part else ''}{part}", text, value, label=f"{text}: {written}")
-
-
 def command_name(action_id: str) -> str:
     """The name of the command that a button with this `action_id` gives."""
     return action_id.removeprefix(ACTION).partition(PART)[0]

@@ -97,10 +97,6 @@ class FormContext:
     channel: str = ""
     """Empty where the form must ask."""
     thread: str | None = None
-    seen: str = ""
-    """The states that the preview in the form shows."""
-    seen_of: str = ""
-    """The command that this preview is for."""
 
 
 def form_context(view: Mapping[str, Any]) -> FormContext:
@@ -145,9 +141,6 @@ class LivePreview:
     blocks: Sequence[Json] = ()
     commits: Json | None = None
     """The menu of commits; None for numbers alone."""
-    seen: str = ""
-    """The states that it shows, and the command that it is for. Both come back when the form is submitted."""
-    seen_of: str = ""
 
 
 def command_form(
@@ -181,8 +174,7 @@ def command_form(
     if definition.risk is not Risk.READS:
         blocks.append(small_print(_AGREED if approval else _AT_ONCE))
     words = submit_text(definition)
-    known = FormContext(definition.name, channel, thread, shown.seen, shown.seen_of)
-    return _modal(FORM, words, known, blocks, submit=words)
+    return _modal(FORM, words, FormContext(definition.name, channel, thread), blocks, submit=words)
 
 
 def _preview_hint(definition: CommandDefinition) -> str:
@@ -243,5 +235,4 @@ def _place(channel: str, thread: str | None) -> str:
 
 
 def _modal(callback: str, title: str, known: FormContext, blocks: list[Json], submit: str = "") -> Json:
-    facts = {name: value for name, value in asdict(known).items() if value or not name.startswith("seen")}
-    return modal(callback, title, blocks, json.dumps(facts), submit)
+    return modal(callback, title, blocks, json.dumps(asdict(known)), submit)

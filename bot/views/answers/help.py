@@ -19,7 +19,7 @@ from bot.views.blocks import (
     plain_text,
     section,
 )
-from bot.views.buttons import EFFECTS, command_button, confirm, form_button
+from bot.views.buttons import EFFECTS, command_button, confirm
 from bot.views.text import escape, fit, in_code, phrase_markup
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, find
 from supervisor_core.commands.command import Command
@@ -101,11 +101,10 @@ def mistake(
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
-def retry_message(text: str, command: Command, nonce: str, *, asks: bool, previewed: bool) -> Content:
-    """A failure with a button to retry. `previewed`: its sender was shown a preview, and is shown a new one first."""
-    words = "Try again"
+def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
+    """A failure with a button to retry."""
     about = fit(render(command), BUTTON)
-    button = form_button(command, words) if previewed else command_button(command, nonce, words, about=about, asks=asks)
+    button = command_button(command, nonce, "Try again", about=about, asks=asks)
     blocks = [section(text), actions("again", [button])]
     return {"text": fit(text, LONGEST), "blocks": blocks}
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.views.blocks import Json, button
-from bot.views.buttons import WITHDRAW, command_button, confirm, form_button
+from bot.views.buttons import WITHDRAW, command_button, confirm
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.changes import size_text, sizes
 from bot.views.cards.outcome import (
@@ -23,12 +23,10 @@ from bot.views.cards.outcome import (
     turns_of,
 )
 from bot.views.cards.progress import degraded_watch
-from bot.views.forms import is_live
 from bot.views.text import named_or_counted, shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake
 from supervisor_core.commands.addresses import is_address
-from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CODE_HANDLERS, KEEP_GOING, ROLLING
 from supervisor_core.intake.rolling.rules import RollingChange
@@ -148,20 +146,8 @@ def _after_failure(failed: Sequence[Job], about: CardContext, *, named: bool, un
         elements.append(_button(first, about, "logs", "Show full log"))
     restarts = down and first.handler in STARTING  # which is the same again
     if not restarts:
-        elements += [again for job in failed if (again := _again(job, about, named=named))]
+        elements += [_retry(job, about, named=named) for job in failed]
     return elements
-
-
-def _again(job: Job, about: CardContext, *, named: bool) -> Json | None:
-    """The button to retry. A command that was bound to a preview without an approval is previewed in its form; None
-    if that form has no preview."""
-    if STATE_PARAM not in job.params or about.details is not None:
-        return _retry(job, about, named=named)
-    definition = CATALOG.get(job.command)
-    if definition is None or not is_live(definition):
-        return None
-    text, part = "New preview", job.worker_id if named else ""
-    return form_button(_same(job), f"{text} {part}".rstrip(), part)
 
 
 def _same(job: Job) -> Command:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from supervisor_core.code.change_plan import STATE_PARAM, count, list_names, short, state_hash
+from supervisor_core.code.change_plan import count, list_names, short, state_hash
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import Tier
@@ -33,7 +33,7 @@ def fingerprint(command: Command, previews: Sequence[Document]) -> str:
     """A hash that changes with the command and with everything that its previews showed."""
     facts: dict[str, Any] = {
         "command": command.name,
-        "params": {name: value for name, value in command.params.items() if name != STATE_PARAM},
+        "params": dict(command.params),
         "workers": list(command.workers),
         "label": command.label,
         "states": states_of(command.workers, previews),

@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from supervisor_core.code.change_plan import STATE_PARAM
 from supervisor_core.commands.command import NOTHING, Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
@@ -23,7 +22,7 @@ from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.execution import ApprovalExecution, log_approval
-from supervisor_core.intake.approvals.observed_state import Observe, all_so_already, fingerprint, objections, states_of
+from supervisor_core.intake.approvals.observed_state import Observe, all_so_already, fingerprint, objections
 from supervisor_core.intake.approvals.rights import Rights, host_rights, nobody_to_approve
 from supervisor_core.intake.approvals.rules import (
     OPEN,
@@ -258,10 +257,7 @@ class Approvals:
         previews = self._observe(command)
         if against := objections(previews):
             raise RequestRefused(f"Not requested, because it would fail. {' '.join(against)}")
-        seen = command.params.get(STATE_PARAM)
-        if seen and not set(states_of(command.workers, previews).values()) <= set(str(seen).split(",")):
-            raise RequestRefused("The state has changed since the preview. Nothing was done. Request a new preview.")
-        if not seen and (already := all_so_already(previews)):  # whoever saw a preview may have it as they saw it
+        if already := all_so_already(previews):
             raise NothingToDo(already)
         if command.issuer is None:
             raise ValueError(f"nobody stands behind {command.name}")

@@ -136,28 +136,6 @@ async def test_its_form_has_a_field_for_each_parameter(home: SlackHome, slack: P
     assert runs_of(home) == [["--days=30", "web"]]
 
 
-async def test_a_submitted_form_runs_what_its_preview_showed_or_nothing(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    modal = await clear_form(operator, "Clear now")
-    await modal.menu("Worker").choose("South")
-    await modal.becomes("clear.py --days=7")
-    typed = {"param:days": {"value": "30"}}  # without Enter
-    answer = await slack.server.acting.submit(modal._user, modal.view_id, typed)  # noqa: SLF001
-    assert "Press Enter in this field" in answer["errors"]["param:days"]
-    assert runs_of(home) == []
-    await modal.fill("Age of the files", "30")
-    await modal.becomes("clear.py --days=30")
-    settings = yaml.safe_load(home.config.read_text())
-    settings["commands"]["clear-now"]["argv"][1] = "erase.py"
-    home.config.write_text(yaml.safe_dump(settings))
-    await asyncio.to_thread(wait_until, lambda: "version 2 is active" in home.whole_log(), 20, "it's active")
-    await modal.submit()
-    card = await slack.channel("ops").shows("The preview is out of date")
-    await card.shows("clear-now would now run something else")
-    assert runs_of(home) == []
-
-
 async def clear_form(person: Person, title: str) -> Modal:
     """The form of a command, opened by the shortcut."""
     await person.shortcut(SHORTCUT, in_="ops")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,23 +11,19 @@ import pytest
 import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.messages import HOME
-from bot.outbound.modals import Modals
 from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.request import Request
 from bot.views import forms as views
 from slack_playground import Playground
-from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
-from tests.support.slack.forms import filled, no_previews
+from tests.support.slack.forms import filled, form_actions
 
 
 class Doors:
@@ -37,23 +32,15 @@ class Doors:
     def __init__(self, slack: Playground, config: SupervisorConfig) -> None:
         self.slack, self.config = slack, config
         self.asked: list[Request] = []
-        self.away = False
-        client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
-        self.modals = Modals(client)
-        self._app = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), self._handlers)
+        self.client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url)
+        self._app = Router(self.client, Identity("T0", "U0BOT", "B0", "bot", "team"), self._handlers)
 
     @property
     def forms(self) -> FormActions:
-        return FormActions(self.modals, self.config, no_previews(self.modals, self.config), self._offered, self._deal)
+        return form_actions(self.client, self.config, "T0", self._deal)
 
     def _handlers(self) -> RequestHandlers:
-        handlers = SimpleNamespace(forms=self.forms, commands=SimpleNamespace(handle=self._deal))
-        return cast("RequestHandlers", handlers)
-
-    async def _offered(self, _user: str) -> Sequence[CommandDefinition]:
-        if self.away:
-            raise UnverifiedError("Slack is away")
-        return list(CATALOG.values())
+        return cast("RequestHandlers", SimpleNamespace(forms=self.forms))
 
     async def _deal(self, asked: Request) -> Response:
         self.asked.append(asked)
@@ -141,27 +128,7 @@ async def test_who_waits_for_a_form_that_does_not_come_is_told_and_who_has_gone_
     assert (kind, channel) == ("whisper", "C0OPS")
     hours_ago = datetime.now(UTC) - timedelta(hours=2)
     assert told(await doors.deal("shortcut", hours_ago, **shortcut)) == []
-    doors.away = True
-    assert len(told(await doors.deal("shortcut", **{**shortcut, "trigger_id": doors.trigger()}))) == 1
     assert len(slack.calls("views.open")) == 3
-
-
-async def test_of_two_choices_at_once_the_first_is_shown(slack: Playground, config: SupervisorConfig) -> None:
-    doors = Doors(slack, config)
-    await doors.deal("shortcut", callback_id=views.SHORTCUT, trigger_id=doors.trigger())
-    modal = await slack.user("operator").modal()
-    view = modal._view()  # noqa: SLF001
-    assert view is not None
-    seen = {key: view[key] for key in ("id", "hash", "private_metadata")}
-
-    async def chosen(name: str) -> Response:
-        action = {"type": "static_select", "action_id": views.PICK, "block_id": "pick"}
-        return await doors.deal("block_actions", view=seen, actions=[{**action, "selected_option": {"value": name}}])
-
-    assert told(await chosen("pause")) == []
-    assert len(told(await chosen("restart"))) == 1
-    await modal.shows("Stop a worker and keep it stopped")
-    assert told(await chosen("nonsense")) == []
 
 
 async def test_what_was_sent_is_asked_for_in_its_place_and_what_fits_no_more_is_told(

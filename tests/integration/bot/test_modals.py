@@ -12,14 +12,10 @@ import pytest
 import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.access.checks import AccessChecks, AllowedCommands
-from bot.access.people import People
-from bot.access.rules import AccessRules
 from bot.inbound.dispatcher import Response
 from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.modals import Modals, NoFormError
-from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.views import forms as views
 from bot.views.blocks import Json, section
@@ -28,7 +24,7 @@ from slack_playground import Playground
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.storage.envelopes import StoredEnvelope
-from tests.support.slack.forms import no_previews
+from tests.support.slack.forms import form_actions
 
 SLOW_SECONDS = 0.3
 CROWD = 1500
@@ -62,9 +58,7 @@ async def test_the_picker_opens_though_its_rights_come_from_a_crowded_channel_of
     path.write_text(yaml.safe_dump({"slack": {"access": access}, "workers": workers}))
     config = load_supervisor_config(path, environ={})
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    rules = AccessRules(config.slack, config.teams, config.workers, operator.user.team_id)
-    allowed = AllowedCommands(config, AccessChecks(People(client, {place.id}), rules))
-    forms = FormActions(Modals(client), config, no_previews(Modals(client), config), allowed.to_user, nothing)
+    forms = form_actions(client, config, operator.user.team_id, nothing)
     handlers = cast("RequestHandlers", SimpleNamespace(forms=forms))
     router = Router(client, Identity("T0", "U0BOT", "B0", "bot", "team"), lambda: handlers)
     slack.fault("delay", times=0, seconds=SLOW_SECONDS)
@@ -150,55 +144,3 @@ async def test_without_a_trigger_nothing_more_is_looked_up(slack: Playground) ->
     assert not await modals(slack).show_when_ready("1.2.3", "Ready", compose)
     await asyncio.sleep(2 * SLOW_SECONDS)
     assert looked == []
-
-
-async def test_of_two_updates_the_first_counts(slack: Playground) -> None:
-    opener = modals(slack)
-    assert await opener.show(trigger(slack), a_form())
-    view = (await slack.user("operator").modal("Fill this in"))._view()  # noqa: SLF001
-    assert view is not None
-    view = dict(view)  # the playground changes its own
-    first = await opener.replace(dict(view), views.loading("Ready"))
-    assert first["hash"] != view["hash"]
-    assert await opener.replace(dict(view), a_form()) == {}
-    assert (await opener.replace({"id": view["id"]}, a_form()))["hash"] not in (view["hash"], first["hash"])
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"), [("ratelimited", {"retry_after": 1}), ("status", {"status": 500}), ("drop_before", {})]
-)
-async def test_an_update_that_slack_has_no_time_for_is_tried_once_more(
-    slack: Playground, kind: str, words: dict[str, int]
-) -> None:
-    opener = modals(slack)
-    view = await opener.show(trigger(slack), views.loading("Ready"))
-    slack.fault(kind, "views.update", **words)
-    assert await opener.replace(view, a_form())
-    await slack.user("operator").modal("Fill this in")
-    slack.fault(kind, "views.update", times=2, **words)
-    assert await opener.replace({"id": view["id"]}, views.loading("Ready")) == {}
-    assert len(slack.calls("views.update")) == 4
-
-
-async def test_an_update_whose_answer_is_lost_is_not_undone_by_its_second_try(slack: Playground) -> None:
-    opener = modals(slack)
-    view = await opener.show(trigger(slack), views.loading("Ready"))
-    slack.fault("drop_after", "views.update")
-    done = await opener.replace(view, a_form())
-    modal = await slack.user("operator").modal("Fill this in")
-    answers = [call["answer"] for call in slack.calls("views.update")]
-    assert [answer.get("error") for answer in answers] == [None, "hash_conflict", None]
-    assert await opener.replace(done, views.loading("Ready")), "the next update is known by the hash of this one"
-    await modal.becomes("Loading")
-
-
-async def test_an_update_whose_answer_is_lost_does_not_replace_a_newer_one(slack: Playground) -> None:
-    opener = modals(slack)
-    view = await opener.show(trigger(slack), views.loading("Ready"))
-    slack.fault("drop_after", "views.update")
-    older = asyncio.create_task(opener.replace(view, a_form()))
-    await slack.eventually(lambda: len(slack.calls("views.update")) == 1, "the first try")
-    assert await opener.replace({"id": view["id"]}, views.not_loaded("Ready", "The newer one"))
-    assert await older == {}
-    await slack.user("operator").modal("The newer one")
-    assert slack.calls("views.update")[-1]["answer"]["error"] == "hash_conflict"

@@ -171,18 +171,3 @@ def test_the_shell_says_that_there_is_nothing_to_do_and_all_is_well(
     assert (said["success"], said["error"], said["details"]) == (True, None, {"message": words})
     assert main([*shell, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["queued"] is False
-
-
-def test_who_holds_a_command_to_a_preview_that_shows_nothing_to_do_is_asked_about(
-    place: CodeHost, approvals: Approvals
-) -> None:
-    gateway, seen = Gateway(place.config, LocalCarrier(place.ledger), approvals), place.preview("update North").state
-    assert gateway.submit(place.command("update North", state=seen), ANNA, "slack").approval is not None
-
-
-def test_who_names_a_state_that_is_not_so_is_told_at_once(place: CodeHost, approvals: Approvals) -> None:
-    gateway = Gateway(place.config, LocalCarrier(place.ledger), approvals)
-    with pytest.raises(RequestRefused, match="has changed since the preview"):
-        gateway.submit(place.command("rollback North 1", state="0" * 64), ANNA, "slack")
-    seen = place.preview("rollback North 1").state
-    assert gateway.submit(place.command("rollback North 1", state=seen), ANNA, "slack").approval is not None

@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.access.checks import AccessChecks, AllowedCommands
+from bot.access.people import People
+from bot.access.rules import AccessRules, configured_ids
+from bot.inbound.dispatcher import Response
 from bot.outbound.modals import Modals
-from bot.requests.form_previews import FormPreviews
+from bot.requests.commands import CommandRequests
+from bot.requests.form_actions import FormActions
+from bot.requests.request import Request
 from bot.views.form_fields import VALUE
 from slack_playground.world import elements
-from supervisor_core.commands.command import Command
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import CodeReader
 
 
-def no_previews(modals: Modals, config: SupervisorConfig) -> FormPreviews:
-    """Forms that show nobody a preview."""
+def form_actions(
+    client: AsyncWebClient,
+    config: SupervisorConfig,
+    team: str,
+    handle: Callable[[Request], Awaitable[Response]],
+    modals: Modals | None = None,
+) -> FormActions:
+    """Forms that show nobody a preview; what is sent is handled by `handle`."""
 
     def nothing(*_words: object) -> tuple[Any, ...]:
         raise AssertionError("nobody may look")
 
-    async def objection(_user: str, _command: Command) -> str:
-        return "Nobody may look."
-
-    return FormPreviews(modals, config, CodeReader(nothing, nothing, nothing), objection)
+    access = AccessChecks(
+        People(client, {who for who, _ in configured_ids(config.slack, config.teams)}),
+        AccessRules(config.slack, config.teams, config.workers, team),
+    )
+    commands = cast("CommandRequests", SimpleNamespace(handle=handle))
+    code = CodeReader(nothing, nothing, nothing)
+    return FormActions(modals or Modals(client), config, code, access, AllowedCommands(config, access), commands)
 
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}

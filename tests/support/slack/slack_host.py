@@ -19,11 +19,10 @@ from bot.inbound.identity import Identity
 from bot.inbound.router import Router
 from bot.outbound.content import MessageComposer
 from bot.outbound.messages import HOME
-from bot.outbound.modals import Modals, View
+from bot.outbound.modals import Modals
 from bot.requests.alert_actions import AlertActions
 from bot.requests.commands import CommandRequests, reply_with
 from bot.requests.form_actions import FormActions
-from bot.requests.form_previews import FormPreviews
 from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
 from bot.requests.votes import PendingApprovals, Votes
@@ -31,7 +30,6 @@ from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.oncall import OnCallDirectory
-from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.daemon.wiring import build_code_reader
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
@@ -45,14 +43,14 @@ class NotedModals(Modals):
         super().__init__(AsyncWebClient())
         self._noted = noted
 
-    async def show(self, _trigger: str, view: dict[str, Any]) -> View:
+    async def open(self, _trigger: str, view: dict[str, Any]) -> str:
         """Note the form."""
         self._noted.append(view)
-        return {"id": "V1", "hash": "1.a", **view}
+        return "V1"
 
     async def show_when_ready(self, trigger_id: str, _title: str, compose: Callable[[], Awaitable[Any]]) -> bool:
         """Note the form, however long it takes."""
-        return bool(await self.show(trigger_id, await compose()))
+        return bool(await self.open(trigger_id, await compose()))
 
 
 class SlackRoom:
@@ -137,8 +135,7 @@ class SlackRoom:
         code = build_code_reader(self.desk.parts)
         commands = CommandRequests(self.desk.config, self.desk.gateway, code.find, access, queries, lambda: None)
         modals = NotedModals(self.forms)
-        previews = FormPreviews(modals, self.desk.config, code, access.objection)
-        forms = FormActions(modals, self.desk.config, previews, self._offered, commands.handle)
+        forms = FormActions(modals, self.desk.config, code, access, allowed, commands)
         handlers = SimpleNamespace(
             commands=commands,
             votes=Votes(self.desk.approvals, access, modals, pending),
@@ -150,9 +147,6 @@ class SlackRoom:
 
     async def _waiting(self) -> list[ApprovalDetails]:
         return self.desk.ledger.read(MessageComposer().pending_approvals)
-
-    async def _offered(self, _user: str) -> list[CommandDefinition]:
-        return []
 
 
 def texts(response: Response) -> list[str]:

@@ -252,7 +252,7 @@ def a_preview(**facts: Any) -> dict[str, Any]:
 
 def test_the_fingerprint_is_of_the_exact_command_and_of_what_was_seen() -> None:
     command, seen = an_approval().command, (a_preview(),)
-    same = replace(command, issuer=None, task_id="other", params={**command.params, "state": "f" * 64})
+    same = replace(command, issuer=None, task_id="other")
     assert fingerprint(command, seen) == fingerprint(same, seen)
     assert fingerprint(command, seen) == fingerprint(command, (a_preview(head={"hash": "9" * 40}),)), "the state counts"
     others = {

@@ -18,8 +18,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.requests.form_previews import MOST_SEEN, WORKING
-from bot.requests.forms import NOT_PREVIEWED, read_choice, read_form, unseen_values
+from bot.requests.form_actions import WORKING
+from bot.requests.forms import read_choice, read_form
 from bot.views import forms as views
 from bot.views.blocks import context as small_print
 from bot.views.blocks import section
@@ -98,17 +98,17 @@ def commit(number: int, subject: str = "") -> Commit:
 (COUNT,) = (each for each in CATALOG["rollback"].parameters if each.name == COMMITS)
 
 
-def previewed(known: Command, commits: list[Commit], chosen: int, **more: Any) -> dict[str, Any]:
+def previewed(known: Command, commits: list[Commit], chosen: int) -> dict[str, Any]:
     menu = commit_menu(COUNT, commits, chosen)
     texts = [section(text) for text in previews_as_text(seen("rollback"), ON_A_CARD)]
-    shown = LivePreview([section("*Preview*"), *texts], menu, **more)
+    shown = LivePreview([section("*Preview*"), *texts], menu)
     return command_form(CATALOG["rollback"], CONTEXT, "C0OPS", approval=True, filled=known, preview=shown)
 
 
 def test_a_form_with_its_preview_is_as_it_was_last_looked_at() -> None:
     known = parse("rollback OrionMX 2", CONTEXT)
     commits = [commit(1, "Read *faster* <!channel>"), commit(2, "A very long subject " * 10), commit(3)]
-    golden("previewed", previewed(known, commits, 2, seen="a" * 64, seen_of="rollback OrionMX 2"))
+    golden("previewed", previewed(known, commits, 2))
     golden("previewing", command_form(CATALOG["rollback"], CONTEXT, preview=LivePreview([small_print(WORKING)])))
 
 
@@ -129,15 +129,6 @@ def test_an_error_stands_at_the_menu_of_commits_although_its_id_names_a_commit()
     view = previewed(parse("rollback OrionMX", CONTEXT), [commit(1)], 1)
     (menu,) = (each["block_id"] for each in view["blocks"] if "@" in each.get("block_id", ""))
     assert list(read_form(filled(view, {menu: "99"}), CONTEXT)) == [menu]
-
-
-def test_the_states_of_a_preview_and_its_command_come_back_with_the_form() -> None:
-    view = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback OrionMX 1")
-    assert (form_context(view).seen, form_context(view).seen_of) == ("a" * 64, "rollback OrionMX 1")
-    many = previewed(
-        parse("rollback OrionMX", CONTEXT), [], 1, seen=",".join(["a" * 64] * MOST_SEEN), seen_of="x" * 1000
-    )
-    checked(many)
 
 
 def test_a_hint_that_repeats_the_label_is_left_out() -> None:
@@ -312,15 +303,6 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
 def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
     view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
     assert "isn't a target" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
-
-
-def test_a_preview_of_what_is_not_valid_any_more_shows_no_value_that_is_sent() -> None:
-    """Slack takes a form for sent if its answer fails, and then nothing of it was previewed."""
-    view = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback gone 99")
-    assert unseen_values(filled(view, {block_id_of(COUNT): "2"}), CONTEXT) == {block_id_of(COUNT): NOT_PREVIEWED}
-    shown = previewed(parse("rollback OrionMX", CONTEXT), [], 1, seen="a" * 64, seen_of="rollback OrionMX 1")
-    assert unseen_values(filled(shown), CONTEXT) == {}
-    assert unseen_values(filled(shown, {block_id_of(COUNT): "2"}), CONTEXT) == {block_id_of(COUNT): NOT_PREVIEWED}
 
 
 WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)
