@@ -21,7 +21,7 @@ from bot.outbound.messages import whisper
 from bot.outbound.slack_errors import explain, failure_text
 from bot.requests import request as requests
 from bot.requests.handlers import RequestHandlers
-from bot.requests.request import AlertAction, FormSubmission, Request, VoteRequest
+from bot.requests.request import Request, VoteRequest
 from bot.views import forms
 from bot.views.answers.help import CHOOSE
 from bot.views.blocks import text_message
@@ -67,7 +67,7 @@ def route(
         if parsed is None:
             return Response()
         response = handler(handlers)(parsed)
-        request = parsed.request if isinstance(parsed, VoteRequest | AlertAction | FormSubmission) else parsed
+        request = parsed.request if isinstance(parsed, VoteRequest) else parsed
         if not isinstance(request, Request):
             return await response
         # App Home acts through forms, so whoever sends one may be looking at it.

@@ -87,9 +87,19 @@ def whisper(request: Request, content: Content, *, replace: bool = False, about:
     return Message(WHISPER, f"{request.key}{about}"[:SUBJECT], {**place, **way, "content": content})
 
 
+def respond(request: Request, content: Content) -> Response:
+    """A response that only informs, where the request was made."""
+    return Response(messages=(answer(request, content),))
+
+
+def tell(request: Request, text: str, *, replace: bool = False) -> Response:
+    """A text for the requester alone."""
+    return Response(messages=(whisper(request, text_message(text), replace=replace),))
+
+
 def failure(request: Request, error: SupervisorError) -> Response:
     """The error and its remedy, to the requester alone."""
-    return Response(messages=(whisper(request, text_message(f":warning: {error_text(error)}")),))
+    return tell(request, f":warning: {error_text(error)}")
 
 
 def _directly(request: Request, subject: str, content: Content) -> Message:

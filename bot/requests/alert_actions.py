@@ -5,7 +5,8 @@ A repeated press changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -14,28 +15,26 @@ from sqlalchemy import Connection
 from bot.access.checks import NOBODY, AccessChecks
 from bot.inbound.dispatcher import Response
 from bot.outbound.content import alert_details
-from bot.outbound.messages import announcement, failure, whisper
+from bot.outbound.messages import announcement, failure, respond, tell
 from bot.pools import quick
-from bot.requests.commands import Query, QueryHandler, reply_with
-from bot.requests.request import AlertAction
+from bot.requests.commands import Query, QueryHandler, announcement_channel, refusal_entry
+from bot.requests.request import Request
 from bot.views.answers import alerts as views
-from bot.views.blocks import Content, text_message
+from bot.views.blocks import Content
 from bot.views.buttons import ListPage, list_page, page_number
-from bot.views.text import error_text, escape, mention
+from bot.views.text import escape, mention
 from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts import rows
 from supervisor_core.alerts.actions import AlertOver, AlertRequest, AlertService, NoSuchAlert
 from supervisor_core.alerts.grouping.rules import STORM, as_people_count
-from supervisor_core.alerts.rules import SHOWN, Alert
+from supervisor_core.alerts.rules import SHOWN
 from supervisor_core.alerts.suppression.rows import EVERYTHING
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
-from supervisor_core.commands.labels import audit_label
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import parse_duration
-from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.steps import Message
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage.store import Ledger
 
 DOOR = "slack"
@@ -57,77 +56,46 @@ class AlertActions:
         self._alerts = alerts
         self._access = access
 
-    async def handle(self, action: AlertAction) -> Response:
-        """Handle a press; repeated after a crash, it has the same result."""
-        request, definition = action.request, CHOICES[action.choice]
+    async def handle(self, request: Request) -> Response:
+        """Handle a press, whose text is the action and the alert's id; repeated after a crash, it has the same
+        result."""
+        action, _, alert_id = request.text.partition(" ")
+        definition = CHOICES[action]
         try:
-            alert = await quick(self._alerts.find, action.alert_id)
+            alert = await quick(self._alerts.find, alert_id)
             workers = (alert.target.worker,) if alert.target.worker else ()
-            command = Command(action.choice, alert.target.id, workers)
+            command = Command(action, alert.target.id, workers)
             person, refused = await self._access.of_command(request, definition, command)
             if person is None or refused is not None:
-                why = refused or NOBODY
+                refused = refused or NOBODY
+                about = {"command": action, "alert_id": alert.alert_id}
+                entry = refusal_entry(request, None, refused, alert.target.id, None, about)
                 return Response(
-                    _refusal_entry(action, alert, why.plain, why.missing),
-                    _reply(action, f":no_entry: {why.words}"),
+                    replace(entry, target_type=alert.target.kind), tell(request, f":no_entry: {refused.words}").messages
                 )
-            alert_request = AlertRequest(Issuer(request.actor, person.name), DOOR, request.task_id)
-            await quick(self._do, action, alert_request)
+            act = self._alerts.snooze if action == "snooze" else self._alerts.acknowledge
+            await quick(act, alert_id, AlertRequest(Issuer(request.actor, person.name), DOOR, request.task_id))
         except (NoSuchAlert, AlertOver) as error:
-            return Response(messages=_reply(action, f":white_check_mark: {escape(error.message)}"))
+            return tell(request, f":white_check_mark: {escape(error.message)}")
         except SupervisorError as error:
-            return Response(messages=_reply(action, f":warning: {error_text(error)}"))
+            return failure(request, error)
         return Response()
-
-    def _do(self, action: AlertAction, alert_request: AlertRequest) -> Alert:
-        """Runs in a thread, because the ledger may wait for another program."""
-        if action.choice == "snooze":
-            return self._alerts.snooze(action.alert_id, alert_request)
-        return self._alerts.acknowledge(action.alert_id, alert_request)
-
-
-def _reply(action: AlertAction, text: str) -> tuple[Message, ...]:
-    return (whisper(action.request, text_message(text)),)
-
-
-def _refusal_entry(action: AlertAction, alert: Alert, why: str, missing: str) -> AuditEntry:
-    request = action.request
-    return AuditEntry(
-        actor=request.actor,
-        action="REFUSED",
-        target_id=alert.target.id,
-        target_type=alert.target.kind,
-        outcome="failure",
-        label=audit_label("", request.actor, None),
-        task_id=request.task_id,
-        details={
-            "command": action.choice,
-            "alert_id": alert.alert_id,
-            "error": why,
-            "missing": missing,
-            "door": DOOR,
-        },
-    )
 
 
 class AlertCommands:
-    """Handles the commands about alerts. `channel`: the channel for mutes; `workers`: the configured ones."""
+    """Handles the commands about alerts."""
 
-    def __init__(self, ledger: Ledger, alerts: AlertService, channel: str, workers: Collection[str] = ()) -> None:
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, alerts: AlertService) -> None:
         self._ledger = ledger
         self._alerts = alerts
-        self._channel = channel
-        self._workers = workers
+        self._channel = announcement_channel(config)
+        self._workers = tuple(config.workers)
 
     def handlers(self) -> Mapping[str, QueryHandler]:
         """The handler of each command."""
-        return {
-            "alerts": reply_with(self._listed),
-            "mute": self._mute,
-            "unmute": self._unmute,
-        }
+        return {"alerts": self._list, "mute": self._mute, "unmute": self._unmute}
 
-    async def _listed(self, query: Query) -> Content:
+    async def _list(self, query: Query) -> Response:
         now = query.request.at
 
         def look(connection: Connection) -> Content:
@@ -145,7 +113,7 @@ class AlertCommands:
             )
 
         muted = await quick(self._alerts.muted)
-        return await quick(self._ledger.read, look)
+        return respond(query.request, await quick(self._ledger.read, look))
 
     async def _mute(self, query: Query) -> Response:
         command, alert_request = query.command, _alert_request(query)

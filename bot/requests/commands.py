@@ -12,7 +12,7 @@ from typing import Any
 from bot.access.checks import NOBODY, AccessChecks, AllowedCommands
 from bot.access.rules import Person, Refusal
 from bot.inbound.dispatcher import Response, SendNow
-from bot.outbound.messages import announcement, answer, card_place, failure, whisper
+from bot.outbound.messages import announcement, card_place, failure, respond, tell, whisper
 from bot.pools import preview_in_time, quick
 from bot.requests.mistakes import Mistakes
 from bot.requests.request import Request
@@ -29,10 +29,13 @@ from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.errors import CommandText, SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.services.monitoring import PAUSE, RESUME, SetMonitoring
+from supervisor_core.daemon.services.monitoring import PAUSE, RESUME
+from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
 from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.store import Ledger
+from supervisor_core.storage.supervisors import pause_reason
 
 FACTS_UNKNOWN = f"The states of the workers can't be checked right now, so a target can't have “{WHERE}”. Try again."
 
@@ -68,52 +71,30 @@ class Query:
 QueryHandler = Callable[[Query], Awaitable[Response]]
 """Answers one command. It may run again after a crash, and must then have the same result."""
 
-ContentBuilder = Callable[[Query], Awaitable[Content]]
-"""Builds an answer without changing anything."""
-
-
-def reply_with(say: ContentBuilder) -> QueryHandler:
-    """A handler that answers with this content, to the person alone, or in the thread of a mention."""
-
-    async def tell(query: Query) -> Response:
-        return Response(messages=(answer(query.request, await say(query)),))
-
-    return tell
-
 
 class HostAnswers:
     """Answers about this host, and pauses and resumes monitoring."""
 
     def __init__(
-        self,
-        host: str,
-        allowed: AllowedCommands,
-        look: ObserveWorkers,
-        monitoring: SetMonitoring,
-        rests: Callable[[], Awaitable[str]],
-        looks: Mapping[str, QueryHandler],
-        channel: str = "",
+        self, config: SupervisorConfig, ledger: Ledger, allowed: AllowedCommands, context: ChatContext
     ) -> None:
-        """`channel`: the alert channel, if there is one."""
-        self._host = host
+        self._config = config
+        self._ledger = ledger
         self._allowed = allowed
-        self._look = look
-        self._monitoring = monitoring
-        self._rests = rests
-        self._looks = looks
-        self._channel = channel
+        self._context = context
 
     def handlers(self) -> Mapping[str, QueryHandler]:
         """The handler of each command."""
-        said = {
+        return {
             OVERVIEW: self._overview,
             "help": self._help,
+            PAUSE: self._set_monitoring,
+            RESUME: self._set_monitoring,
         }
-        rest = {PAUSE: self._rest, RESUME: self._rest}
-        return {**{name: reply_with(say) for name, say in said.items()}, **rest, **self._looks}
 
-    async def _overview(self, query: Query) -> Content:
-        request, person, workers = query.request, query.person, await self._look()
+    async def _overview(self, query: Query) -> Response:
+        request, person, workers = query.request, query.person, await self._context.look()
+        host = self._config.supervisor.id
         allowed = {
             worker["id"]: [
                 name for name in BUTTONS if self._allowed.may_press(person, name, worker["id"], request.channel)
@@ -122,23 +103,29 @@ class HostAnswers:
         }
         asking = [name for name in BUTTONS if self._allowed.asks(name)]
         more = bool(self._allowed.in_a_form(person))
-        rests = await self._rests()
-        return overview(self._host, workers, allowed, request.nonce, asking, more=more, rests=rests)
+        rests = await quick(self._ledger.read, partial(pause_reason, supervisor_id=host))
+        return respond(request, overview(host, workers, allowed, request.nonce, asking, more=more, rests=rests))
 
-    async def _help(self, query: Query) -> Content:
-        mine = self._allowed.known(query.person)
+    async def _help(self, query: Query) -> Response:
+        known = self._allowed.known(query.person)
         topic = str(query.command.params.get("topic") or "")
-        return help_message(topic, mine, self._allowed.example, self._allowed.workers)
+        content = help_message(topic, known, self._allowed.example, self._allowed.workers)
+        return respond(query.request, content)
 
-    async def _rest(self, query: Query) -> Response:
+    async def _set_monitoring(self, query: Query) -> Response:
         """Pause or resume monitoring, and announce it in the alert channel, because it concerns everybody."""
-        rests = query.command.name == PAUSE
+        pauses = query.command.name == PAUSE
         try:
-            done = await self._monitoring(rests, query.issuer)
+            done = await self._context.monitoring(pauses, query.issuer)
         except SupervisorError as error:
             return failure(query.request, error)
-        content = monitoring_changed(done, query.issuer, rests=rests)
-        return announcement(query.request, content, self._channel, " monitoring")
+        content = monitoring_changed(done, query.issuer, rests=pauses)
+        return announcement(query.request, content, announcement_channel(self._config), " monitoring")
+
+
+def announcement_channel(config: SupervisorConfig) -> str:
+    """The channel for what concerns everybody, if there is one."""
+    return config.slack.alert_channel or config.slack.fallback_channel
 
 
 USED = ":information_source: {who} has already used this button. To run it again: {again}"
@@ -154,11 +141,7 @@ MOMENT_SECONDS = 1.0
 class TargetFacts:
     """The facts that conditions such as `where state=stale` are checked against, from a live check of all workers."""
 
-    def __init__(
-        self,
-        look: ObserveWorkers,
-        versions: Callable[[], Awaitable[Mapping[str, str]]],
-    ) -> None:
+    def __init__(self, look: ObserveWorkers, versions: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
         self._look = look
         self._versions = versions
         self._known: Facts | None = None
@@ -204,7 +187,7 @@ class CommandRequests:
         self._handlers = handlers
         self._submitted = submitted
         self._under_way: set[str] = set()
-        """Buttons whose press is being submitted."""
+        """Commands that are being submitted, those of one button as one."""
 
     async def handle(self, request: Request) -> Response:
         """Handle a request; repeated after a crash, it has the same result."""
@@ -223,12 +206,9 @@ class CommandRequests:
         if person is None or refused is not None:
             return self._refused(request, person, refused or NOBODY, command)
         if definition.handler is None:
-            return await self._told(request, command)
+            person = await self._access.person(request)
+            return await self._handlers[command.name](Query(request, command, person))
         return await self._submit(request, command, person)
-
-    async def _told(self, request: Request, command: Command) -> Response:
-        tell = self._handlers[command.name]
-        return await tell(Query(request, command, await self._access.person(request)))
 
     async def _mistaken_number(
         self, request: Request, error: GrammarError, command: Command, _say: SendNow
@@ -263,43 +243,41 @@ class CommandRequests:
 
     async def _submit(self, request: Request, command: Command, person: Person) -> Response:
         """Submit a command. A button counts once for all people, but a refused press doesn't use it up."""
-        if request.button is None:
-            return await self._begun(request, command, person)
         if request.press in self._under_way:
             return _accepted(request)
         self._under_way.add(request.press)
         response = Response()
         try:
-            first = await quick(self._gateway.pressed_by, request.press)
-            response = _already_used(request, command, first) if first else await self._begun(request, command, person)
+            first = await quick(self._gateway.pressed_by, request.press) if request.button is not None else None
+            if first is not None:
+                response = _already_used(request, command, first)
+            elif self._config.needs_approval(command.name, DOOR):
+                response = Response(rest=partial(self._request_approval, request, command, person))
+            else:
+                response = await self._file(request, command, person, quick)
         finally:
             if response.rest is None:
                 self._under_way.discard(request.press)
         return response
 
-    async def _begun(self, request: Request, command: Command, person: Person) -> Response:
-        """Submit a command. A preview doesn't delay the sender's other commands."""
-        if self._config.needs_approval(command.name, DOOR):
-            return Response(rest=partial(self._previewed, request, command, person))
-        return await self._handed_over(request, command, person, quick)
-
-    async def _previewed(self, request: Request, command: Command, person: Person, say: SendNow) -> Response:
-        """Preview a command and request its approval; after a moment, tell the requester that it's running."""
-        work = asyncio.ensure_future(self._handed_over(request, command, person, preview_in_time))
+    async def _request_approval(self, request: Request, command: Command, person: Person, send: SendNow) -> Response:
+        """Preview a command and request its approval, without delaying the sender's other commands; after a moment,
+        tell the requester that it's running."""
+        filing = asyncio.ensure_future(self._file(request, command, person, preview_in_time))
         try:
-            await asyncio.wait({work}, timeout=MOMENT_SECONDS)
-            told = not work.done()
-            if told:
-                await say((whisper(request, preview_pending(command), replace=_replaces_own(request)),))
-            response = await work
+            await asyncio.wait({filing}, timeout=MOMENT_SECONDS)
+            announced = not filing.done()
+            if announced:
+                await send((whisper(request, preview_pending(command), replace=_replaces_own(request)),))
+            response = await filing
         finally:
-            work.cancel()
+            filing.cancel()
             self._under_way.discard(request.press)
-        if told and not response.messages and _replaces_own(request):
+        if announced and not response.messages and _replaces_own(request):
             return Response(messages=(whisper(request, approval_requested(command), replace=True),))
         return response
 
-    async def _handed_over(self, request: Request, command: Command, person: Person, run: RunBlocking) -> Response:
+    async def _file(self, request: Request, command: Command, person: Person, run: RunBlocking) -> Response:
         issuer = Issuer(request.actor, person.name)
         submit = partial(self._gateway.submit, command, issuer, DOOR, task_id=request.task_id, card=card_place(request))
         try:
@@ -310,11 +288,11 @@ class CommandRequests:
         except GrammarError as error:
             return await self._mistaken(request, error)
         except NothingToDo as nothing:
-            told = text_message(f":ballot_box_with_check: {escape(str(nothing))}")
-            return Response(messages=(whisper(request, told, replace=_replaces_own(request)),))
+            text = f":ballot_box_with_check: {escape(str(nothing))}"
+            return tell(request, text, replace=_replaces_own(request))
         except SupervisorError as error:
-            told = self._again(f":warning: {error_text(error)}", command, request)
-            return Response(messages=(whisper(request, told, replace=_replaces_own(request)),))
+            content = self._again(f":warning: {error_text(error)}", command, request)
+            return Response(messages=(whisper(request, content, replace=_replaces_own(request)),))
         self._submitted()
         return _accepted(request)
 
@@ -327,33 +305,33 @@ class CommandRequests:
         self, request: Request, person: Person | None, why: Refusal, command: Command | None = None
     ) -> Response:
         """Refuse a command: tell the person alone, and record it in the audit trail."""
-        text = f":no_entry: {why.words}"
-        told = self._again(text, command, request) if why.again and command else text_message(text)
-        label = command.label if command else None
-        entry = AuditEntry(
-            actor=request.actor,
-            action="REFUSED",
-            target_id=(command.target if command else "") or "-",
-            outcome="failure",
-            label=audit_label(person.name if person else "", request.actor, label),
-            task_id=request.task_id,
-            details={
-                "command": command.name if command else None,
-                "error": why.plain,
-                "missing": why.missing,
-                "door": DOOR,
-                "label": label,
-            },
-        )
-        return Response(entry, (whisper(request, told),))
+        text, label = f":no_entry: {why.words}", command.label if command else None
+        content = self._again(text, command, request) if why.again and command else text_message(text)
+        about = {"command": command.name if command else None, "label": label}
+        entry = refusal_entry(request, person, why, command.target if command else "", label, about)
+        return Response(entry, (whisper(request, content),))
+
+
+def refusal_entry(
+    request: Request, person: Person | None, why: Refusal, target: str, label: str | None, about: Mapping[str, Any]
+) -> AuditEntry:
+    """The audit row of a refused request; `about`: further details."""
+    return AuditEntry(
+        actor=request.actor,
+        action="REFUSED",
+        target_id=target or "-",
+        outcome="failure",
+        label=audit_label(person.name if person else "", request.actor, label),
+        task_id=request.task_id,
+        details={**about, "error": why.plain, "missing": why.missing, "door": DOOR},
+    )
 
 
 def _already_used(request: Request, command: Command, first: Issuer) -> Response:
     """Tell a person that somebody else has already used this button."""
     if request.replaces or first.is_same_as(request.actor):
         return _accepted(request)
-    told = USED.format(who=display_name(first), again=code_span(CommandText(render(command))))
-    return Response(messages=(whisper(request, text_message(told)),))
+    return tell(request, USED.format(who=display_name(first), again=code_span(CommandText(render(command)))))
 
 
 def _replaces_own(request: Request) -> bool:
@@ -365,7 +343,6 @@ def _accepted(request: Request) -> Response:
     """The response to an accepted command. Its message says the rest; a private button is replaced."""
     if not request.replaces:
         return Response()
-    name, _, said = request.text.partition(" ")
-    return Response(
-        messages=(whisper(request, pressed_button(name, request.target or said, request.nonce), replace=True),)
-    )
+    name, _, arguments = request.text.partition(" ")
+    content = pressed_button(name, request.target or arguments, request.nonce)
+    return Response(messages=(whisper(request, content, replace=True),))

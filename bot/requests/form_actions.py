@@ -15,14 +15,14 @@ from typing import Any
 from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import UnverifiedError
 from bot.inbound.dispatcher import Response, SendNow
-from bot.outbound.messages import whisper
+from bot.outbound.messages import tell
 from bot.outbound.modals import Modals
 from bot.pools import preview_in_time
 from bot.requests.commands import CommandRequests
 from bot.requests.forms import chosen_channel, read_choice, read_form
-from bot.requests.request import FormSubmission, Request, from_form_opening
+from bot.requests.request import Request, from_form_opening
 from bot.views import forms as views
-from bot.views.blocks import Json, context, section, text_message
+from bot.views.blocks import Json, context, section
 from bot.views.cards.preview import ON_A_CARD, previews_as_text
 from bot.views.form_fields import COMMITS, TARGET, commit_menu, matching_options
 from bot.views.forms import LivePreview
@@ -141,15 +141,14 @@ class FormActions:
         await self._modals.replace(view_id, form(command, LivePreview()))
         return Response()
 
-    async def submit(self, submission: FormSubmission) -> Response:
+    async def submit(self, request: Request) -> Response:
         """Handle a submitted form like any other request. It was acknowledged when it was stored."""
-        text = read_form(submission.view, self._grammar)
+        text = read_form(request.form or {}, self._grammar)
         if isinstance(text, str):
-            return await self._commands.handle(replace(submission.request, text=text))
+            return await self._commands.handle(replace(request, text=text))
         # It was right when it was sent: the configuration has changed since.
         wrong = "\n".join(f"• {escape(error)}" for error in text.values())
-        answer = text_message(f":warning: Nothing was done. These values are no longer valid:\n{wrong}")
-        return Response(messages=(whisper(submission.request, answer),))
+        return tell(request, f":warning: Nothing was done. These values are no longer valid:\n{wrong}")
 
     def _first_command(self, definition: CommandDefinition, text: str = "") -> Command | None:
         """The command that a form begins with; without a text, one for the default worker if it can be previewed."""
@@ -242,4 +241,4 @@ def not_opened(request: Request) -> Response:
     """Tell the person that the form didn't open, unless that's long ago."""
     if datetime.now(UTC) - request.at > FORGOTTEN:
         return Response()
-    return Response(messages=(whisper(request, text_message(NOT_OPENED)),))
+    return tell(request, NOT_OPENED)

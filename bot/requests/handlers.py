@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -14,9 +13,8 @@ from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomePages
 from bot.outbound.modals import Modals
-from bot.pools import quick
 from bot.requests.alert_actions import AlertActions, AlertCommands
-from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts, reply_with
+from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts
 from bot.requests.form_actions import FormActions
 from bot.requests.held_commands import HeldCommands
 from bot.requests.home_actions import HomeActions
@@ -24,7 +22,6 @@ from bot.requests.introductions import Introductions
 from bot.requests.rolling import RollingCommands
 from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
-from bot.views.cards.approval import ApprovalDetails
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
@@ -34,7 +31,6 @@ from supervisor_core.intake.rolling.service import RollingChanges
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.supervisors import pause_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +61,14 @@ def build_handlers(
     channels: ChannelHealth,
 ) -> RequestHandlers:
     """The handlers for this configuration."""
-    channel = config.slack.alert_channel or config.slack.fallback_channel
-    allowed = AllowedCommands(config, access)
-
-    async def pending() -> list[ApprovalDetails]:
-        return await quick(ledger.read, composer.pending_approvals)
-
-    pending_approvals = PendingApprovals(pending, allowed.all_approvals)
-
-    async def rests() -> str:
-        return await quick(ledger.read, partial(pause_reason, supervisor_id=config.supervisor.id))
-
-    answers = HostAnswers(
-        config.supervisor.id,
-        allowed,
-        look=context.look,
-        monitoring=context.monitoring,
-        rests=rests,
-        looks=answer_handlers(config, ledger, context, composer, allowed, channels),
-        channel=channel,
-    )
-    alerts = AlertService(ledger)
+    allowed, alerts = AllowedCommands(config, access), AlertService(ledger)
+    pending_approvals = PendingApprovals(ledger, composer, allowed)
     queries = {
-        **answers.handlers(),
+        **HostAnswers(config, ledger, allowed, context).handlers(),
+        **answer_handlers(config, ledger, context, composer, allowed, channels),
         **RollingCommands(RollingChanges(ledger), context.filed).handlers(),
-        **AlertCommands(ledger, alerts, channel, tuple(config.workers)).handlers(),
-        APPROVALS: reply_with(pending_approvals.answer),
+        **AlertCommands(config, ledger, alerts).handlers(),
+        APPROVALS: pending_approvals.answer,
     }
     schedules = ScheduleCommands(config, Schedules(ledger), access, queries)
     facts = TargetFacts(context.look, context.versions)

@@ -7,11 +7,10 @@ from functools import partial
 
 from bot.inbound.dispatcher import Response
 from bot.outbound.home import order_page, position_in
-from bot.outbound.messages import HOME, whisper
+from bot.outbound.messages import HOME, tell
 from bot.pools import quick
 from bot.requests.form_actions import FormActions
 from bot.requests.request import from_form_opening
-from bot.views.blocks import text_message
 from bot.views.home.page import REFRESH, SHOW
 from bot.views.home.sections import HomePosition
 from bot.views.text import escape
@@ -70,8 +69,8 @@ class HomeActions:
         if name not in CATALOG:
             return Response()
         if target and not self._is_target(target):  # else the form would begin with another one
-            told = text_message(f":warning: {escape(excerpt(target))} is no longer a worker{self._grammar.here}.")
-            return Response(messages=(whisper(from_form_opening(envelope), told),))
+            words = f":warning: {escape(excerpt(target))} is no longer a worker{self._grammar.here}."
+            return tell(from_form_opening(envelope), words)
         trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {target}" if target else ""
         return await self._forms.open_form(
             from_form_opening(envelope), trigger, name, text=text, chosen=self._place(name)

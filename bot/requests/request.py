@@ -52,6 +52,8 @@ class Request:
     """The target of a button or menu, which may no longer exist; empty for typed text."""
     replaces: bool = False
     """True if the answer replaces the message of the button, which only this person sees."""
+    form: Mapping[str, Any] | None = None
+    """The view of a submitted form."""
     said_at: datetime | None = None
     """The time of the message by Slack's clock, because Slack may deliver it much later."""
 
@@ -93,16 +95,6 @@ class VoteRequest:
     """True if it comes from App Home, which isn't in a channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlertAction:
-    """A press of a button of an alert."""
-
-    request: Request
-    alert_id: str
-    choice: str
-    """`acknowledge` or `snooze`."""
-
-
 def from_slash_command(received: StoredEnvelope) -> Request:
     """A slash command."""
     payload = received.payload
@@ -115,14 +107,6 @@ def from_slash_command(received: StoredEnvelope) -> Request:
         key=received.key,
         response_url=payload.get("response_url"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class FormSubmission:
-    """A submitted form; its request has no text yet."""
-
-    request: Request
-    view: Mapping[str, Any]
 
 
 def from_mention(received: StoredEnvelope) -> Request:
@@ -178,14 +162,14 @@ def from_form_opening(received: StoredEnvelope) -> Request:
     return _from_person(received, "", channel, on_message or _thread_of(container) or known.thread)
 
 
-def from_form(received: StoredEnvelope) -> FormSubmission:
-    """The submission of a form, for the channel that it was opened in, else for the chosen one."""
+def from_form(received: StoredEnvelope) -> Request:
+    """The submission of a form, for the channel that it was opened in, else for the chosen one. It has no text yet."""
     payload = received.payload
     view = payload["view"]
     known = form_context(view)
     request = _from_person(received, "", known.channel or chosen_channel(view), known.thread)
     urls: Sequence[Mapping[str, Any]] = payload.get("response_urls") or ()
-    return FormSubmission(replace(request, response_url=urls[0]["response_url"] if urls else None), view)
+    return replace(request, response_url=urls[0]["response_url"] if urls else None, form=view)
 
 
 def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str | None) -> Request:
@@ -267,11 +251,11 @@ def from_withdraw_button(received: StoredEnvelope) -> Request:
     return replace(_from_button(received, "cancel"), text=task_id, button=None, target="")
 
 
-def from_alert_button(received: StoredEnvelope) -> AlertAction:
-    """The action of a button of an alert, whose value is the alert's id."""
-    choice = _action_id(received).removeprefix(PRESS)
+def from_alert_button(received: StoredEnvelope) -> Request:
+    """The action of a button of an alert, with the alert's id after it."""
+    action = _action_id(received).removeprefix(PRESS)
     alert_id = str(received.payload["actions"][0].get("value") or "")
-    return AlertAction(replace(_from_button(received, choice), button=None, replaces=False), alert_id, choice)
+    return replace(_from_button(received, action), text=f"{action} {alert_id}", button=None, replaces=False)
 
 
 def from_denial_form(received: StoredEnvelope) -> VoteRequest:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from bot.inbound.dispatcher import Response
-from bot.outbound.messages import answer, failure, whisper
+from bot.outbound.messages import failure, respond, whisper
 from bot.pools import quick
 from bot.requests.commands import Query, QueryHandler
 from bot.views.blocks import Content, text_message
@@ -40,7 +40,7 @@ class RollingCommands:
             status = await quick(self._changes.status, str(query.command.params["task_id"]))
         except SupervisorError as error:
             return failure(query.request, error)
-        return Response(messages=(answer(query.request, _told(status)),))
+        return respond(query.request, _progress(status))
 
     async def _move(self, query: Query) -> Response:
         """Take the decision. A press of a button on the card needs no answer: the card shows it."""
@@ -53,10 +53,10 @@ class RollingCommands:
         except SupervisorError as error:
             return failure(query.request, error)
         self._filed()
-        return Response() if query.request.button else Response(messages=(whisper(query.request, _told(status)),))
+        return Response() if query.request.button else Response(messages=(whisper(query.request, _progress(status)),))
 
 
-def _told(status: RollingStatus) -> Content:
+def _progress(status: RollingStatus) -> Content:
     """The progress, with the first workers of each part."""
     first, *failures = (inert(line, LINE) for line in status.lines())
     parts = [

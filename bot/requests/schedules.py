@@ -13,17 +13,16 @@ from bot.access.checks import AccessChecks
 from bot.access.people import UnverifiedError
 from bot.access.rules import Person
 from bot.inbound.dispatcher import Response
-from bot.outbound.messages import answer, card_place, failure, whisper
+from bot.outbound.messages import card_place, failure, respond, tell, whisper
 from bot.pools import quick
-from bot.requests.commands import Query, QueryHandler
+from bot.requests.commands import Query, QueryHandler, refusal_entry
 from bot.requests.request import Request
 from bot.views.answers import schedules as views
-from bot.views.blocks import Content, text_message, with_hint
+from bot.views.blocks import Content, with_hint
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.commands.labels import audit_label
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
 from supervisor_core.common.time_zones import known_zone
 from supervisor_core.config.load import SupervisorConfig, grammar_context
@@ -31,7 +30,6 @@ from supervisor_core.intake.approvals.rights import CHAT
 from supervisor_core.intake.schedules.rules import Schedule
 from supervisor_core.intake.schedules.runner import ScheduledAnswer
 from supervisor_core.intake.schedules.service import Schedules
-from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.outbox import FILE
 from supervisor_core.storage.steps import Message
 
@@ -104,8 +102,7 @@ class ScheduleCommands:
 
     async def _list(self, query: Query) -> Response:
         _, refused = await self._access.of_command(query.request, CATALOG[REMOVE], Command(REMOVE))
-        content = await self._listed(query.request, removes=refused is None)
-        return Response(messages=(answer(query.request, content),))
+        return respond(query.request, await self._listed(query.request, removes=refused is None))
 
     async def _listed(self, request: Request, *, removes: bool) -> Content:
         return views.listed(await quick(self._schedules.list), request.nonce, removes=removes)
@@ -133,23 +130,9 @@ class ScheduleCommands:
         _, refused = await self._access.of_command(request, CATALOG[inner.name], inner)
         if refused is None:
             return None
-        entry = AuditEntry(
-            actor=request.actor,
-            action="REFUSED",
-            target_id=inner.target or "-",
-            outcome="failure",
-            label=audit_label(person.name if person else "", request.actor, inner.label),
-            task_id=request.task_id,
-            details={
-                "command": ADD,
-                "scheduled": inner.name,
-                "error": refused.plain,
-                "missing": refused.missing,
-                "door": "slack",
-                "label": inner.label,
-            },
-        )
-        return Response(entry, (whisper(request, text_message(f":no_entry: {refused.words}")),))
+        about = {"command": ADD, "scheduled": inner.name, "label": inner.label}
+        entry = refusal_entry(request, person, refused, inner.target, inner.label, about)
+        return Response(entry, tell(request, f":no_entry: {refused.words}").messages)
 
 
 def _with_signature(message: Message, schedule: Schedule) -> Message:

@@ -35,6 +35,7 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     await operator.slash("/supervisor monitoring resume")
     await slack.channel("ops").shows("Monitoring is active again")
     assert home.status()["supervisor"]["status"] == "ACTIVE"
+    await page.button("Refresh").click()
     await page.lacks("Monitoring is paused")
     rows = await asked(home, "audit")
     assert [(row["action"], row["target_type"]) for row in rows] == [("UNMUTED", "supervisor"), ("MUTED", "supervisor")]

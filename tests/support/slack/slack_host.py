@@ -21,12 +21,11 @@ from bot.outbound.content import MessageComposer
 from bot.outbound.messages import HOME
 from bot.outbound.modals import Modals
 from bot.requests.alert_actions import AlertActions
-from bot.requests.commands import CommandRequests, reply_with
+from bot.requests.commands import CommandRequests
 from bot.requests.form_actions import FormActions
 from bot.requests.handlers import RequestHandlers
 from bot.requests.home_actions import HomeActions
 from bot.requests.votes import PendingApprovals, Votes
-from bot.views.cards.approval import ApprovalDetails
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.oncall import OnCallDirectory
@@ -130,8 +129,8 @@ class SlackRoom:
     def _handlers(self) -> RequestHandlers:
         access = self._access()
         allowed = AllowedCommands(self.desk.config, access)
-        pending = PendingApprovals(self._waiting, allowed.all_approvals)
-        queries = {APPROVALS: reply_with(pending.answer)}
+        pending = PendingApprovals(self.desk.ledger, MessageComposer(), allowed)
+        queries = {APPROVALS: pending.answer}
         code = build_code_reader(self.desk.parts)
         commands = CommandRequests(self.desk.config, self.desk.gateway, code.find, access, queries, lambda: None)
         modals = NotedModals(self.forms)
@@ -144,9 +143,6 @@ class SlackRoom:
             home=HomeActions(self.desk.ledger, forms, self.desk.config),
         )
         return cast("RequestHandlers", handlers)
-
-    async def _waiting(self) -> list[ApprovalDetails]:
-        return self.desk.ledger.read(MessageComposer().pending_approvals)
 
 
 def texts(response: Response) -> list[str]:

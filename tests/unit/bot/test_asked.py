@@ -55,7 +55,7 @@ def spoken(**more: Any) -> StoredEnvelope:
 def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Request:
     view = command_form(CATALOG["pause"], CONTEXT, channel, thread)
     payload = {"type": "view_submission", **WHO, "view": filled(view, {"where": chosen}), **more}
-    return replace(from_form(received(payload)).request, text="pause OrionMX")
+    return replace(from_form(received(payload)), text="pause OrionMX")
 
 
 @pytest.mark.parametrize(
