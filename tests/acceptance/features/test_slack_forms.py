@@ -11,6 +11,8 @@ import pytest
 
 from bot.views.forms import SHORTCUT, SHORTCUT_ON_MESSAGE
 from slack_playground import Playground
+from slack_playground.testing.cards import Modal
+from slack_playground.testing.people import Person
 from tests.support.homes import ROOT, demo_command
 from tests.support.slack.slack_home import SlackHome, a_slack_home, asked, settled, started
 
@@ -30,36 +32,21 @@ async def trail(home: SlackHome) -> list[tuple[str, str, str]]:
     return [(row["action"], row["target_id"], row["outcome"]) for row in reversed(rows)]
 
 
-async def test_a_shortcut_opens_a_picker_the_picker_a_form_and_the_form_gives_the_command(
+async def form(person: Person, name: str, begins: str, **where: Any) -> Modal:
+    """The form of a command, opened by the shortcut."""
+    await person.shortcut(SHORTCUT, **where)
+    modal: Modal = await person.modal("Choose a command")
+    await modal.menu("Choose a command").choose(name)
+    await modal.becomes(begins)
+    return modal
+
+
+async def test_a_form_gives_its_command_and_what_is_wrong_stands_at_its_field(
     home: SlackHome, slack: Playground
 ) -> None:
     await started(home, slack)
     operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal("Choose a command")
-    await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Stop a worker and keep it stopped")
-    await modal.shows("Post in: [#ops]")
-    await modal.menu("Worker").choose("South")
-    await modal.fill("Label", "hotfix test")
-    await modal.submit()
-    await modal.is_closed()
-    card = await slack.channel("ops").shows("South paused")
-    await card.shows("hotfix test")
-    assert home.running_copies("South") == []
-    await settled(home)
-    assert await trail(home) == [("PAUSE", "South", "success")]
-
-
-async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_is_right(
-    home: SlackHome, slack: Playground
-) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Add schedule")
-    await modal.becomes("Run a command on a schedule")
+    modal = await form(operator, "Add schedule", "Run a command on a schedule", in_="ops")
     await modal.fill("Name", "nightly")
     await modal.fill("Cron", "99 3 * * *")
     await modal.fill("Command", "pause South")
@@ -71,27 +58,22 @@ async def test_what_is_wrong_stands_at_its_field_and_nothing_is_done_before_it_i
     await modal.fill("Cron", "0 3 * * *")
     await modal.submit()
     await operator.sees("nightly")
-    await settled(home)
-    assert await trail(home) == [("SCHEDULE_ADDED", "nightly", "success")]
 
-
-async def test_what_a_label_cannot_hold_becomes_the_note(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Stop a worker and keep it stopped")
-    await modal.menu("Worker").choose("all workers")
+    modal = await form(operator, "Pause", "Stop a worker and keep it stopped", in_="ops")
+    await modal.shows("Post in: [#ops]")
+    await modal.menu("Worker").choose("South")
     await modal.fill("Label", "disk swap -- what's <!channel> this?")
     await modal.submit()
-    card = await slack.channel("ops").shows("disk swap")
+    await modal.is_closed()
+    card = await slack.channel("ops").shows("South paused")
+    await card.shows("disk swap")
     await card.shows("what's <!channel> this?")
+    assert home.running_copies("South") == []
     await settled(home)
-    assert sorted(await trail(home)) == [("PAUSE", "North", "success"), ("PAUSE", "South", "success")]
+    assert await trail(home) == [("SCHEDULE_ADDED", "nightly", "success"), ("PAUSE", "South", "success")]
 
 
-async def test_a_shortcut_on_a_message_puts_the_card_into_its_thread(home: SlackHome, slack: Playground) -> None:
+async def test_the_card_of_a_form_is_where_it_was_opened_or_with_its_sender(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")
     message = await slack.user("viewer").says("North looks odd", in_="ops")
@@ -104,11 +86,10 @@ async def test_a_shortcut_on_a_message_puts_the_card_into_its_thread(home: Slack
     await modal.submit()
     card = await slack.channel("ops").shows("North restarted")
     assert (await card.message())["thread_ts"] == message.said
+    await operator.says("@bot pause North", in_="ops", thread=message.said)
+    card = await slack.channel("ops").shows("North paused")
+    assert (await card.message())["thread_ts"] == message.said
 
-
-async def test_the_overview_s_more_opens_the_picker_for_its_channel(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
     overview = await operator.slash("/supervisor")
     await overview.button("More…").click()
     modal = await operator.modal("The result is posted in #ops")
@@ -118,6 +99,21 @@ async def test_the_overview_s_more_opens_the_picker_for_its_channel(home: SlackH
     await modal.submit()
     await operator.sees("South running")
     await slack.user("viewer").does_not_see("South running")
+
+    posted = len(slack.channel("ops").messages())
+    modal = await form(operator, "Resume", "Resume a paused worker")
+    await modal.menu("Worker").choose("North")
+    await modal.submit()
+    card = await operator.dm().shows("North resumed")
+    assert "invite" not in card.text
+    place = slack.channel("private-room", private=True, members=[operator]).without_bot()
+    modal = await form(operator, "Pause", "Post in: [#private-room]", in_=place)
+    await modal.menu("Worker").choose("South")
+    await modal.submit()
+    card = await operator.dm().shows("South paused")
+    await card.shows("/invite @")
+    await settled(home)
+    assert len(slack.channel("ops").messages()) == posted
 
 
 async def test_a_direct_message_is_a_command_and_answered_where_it_was_said(home: SlackHome, slack: Playground) -> None:
@@ -158,53 +154,10 @@ async def test_a_direct_message_that_mentions_the_bot_is_dealt_with_once_and_an_
     assert len(home.rows("select task_id from jobs_t")) == 1
 
 
-async def test_a_mention_in_a_thread_of_others_is_answered_there(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    complaint = await slack.user("viewer").says("North looks odd", in_="ops")
-    await operator.says("@bot pause North", in_="ops", thread=complaint.said)
-    card = await slack.channel("ops").shows("North paused")
-    assert (await card.message())["thread_ts"] == complaint.said
-
-
-async def test_a_form_without_a_channel_is_told_in_the_direct_messages(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT)
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Stop a worker and keep it stopped")
-    await modal.menu("Worker").choose("North")
-    await modal.submit()
-    card = await operator.dm().shows(1, "North paused")
-    await settled(home)
-    assert "invite" not in card.text
-    assert slack.channel("ops").messages() == []
-
-
-async def test_a_form_for_a_channel_where_the_bot_is_no_member_is_told_in_the_direct_messages(
-    home: SlackHome, slack: Playground
-) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    place = slack.channel("private-room", private=True, members=[operator]).without_bot()
-    await operator.shortcut(SHORTCUT, in_=place)
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Post in: [#private-room]")
-    await modal.menu("Worker").choose("North")
-    await modal.submit()
-    card = await operator.dm().shows("North paused")
-    await card.shows("/invite @")
-
-
 async def test_a_submission_that_comes_twice_is_one_command(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Restart")
-    await modal.becomes("wait until it's gone")
+    modal = await form(operator, "Restart", "wait until it's gone", in_="ops")
     await modal.menu("Worker").choose("North")
     slack.fault("lose_ack", "socket")
     await modal.submit(expect="operation_timeout")
@@ -229,13 +182,10 @@ async def test_who_may_only_look_is_offered_that_and_a_right_that_was_lost_meanw
     await guest.shortcut(SHORTCUT)
     await guest.modal("You don't have access to any command yet")
     operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    form = await operator.modal()
-    await form.menu("Choose a command").choose("Pause")
-    await form.becomes("Stop a worker and keep it stopped")
-    await form.menu("Worker").choose("North")
+    modal = await form(operator, "Pause", "Stop a worker and keep it stopped", in_="ops")
+    await modal.menu("Worker").choose("North")
     slack.user("operator", deleted=True)
-    await form.submit()
+    await modal.submit()
     await operator.sees("Only people with an active account")
     await settled(home)
     assert await trail(home) == [("REFUSED", "North", "failure")]
@@ -274,10 +224,7 @@ def large(tmp_path: Path) -> Iterator[SlackHome]:
 async def test_with_many_workers_the_menu_finds_them_by_what_is_typed(large: SlackHome, slack: Playground) -> None:
     await started(large, slack)
     operator = slack.user("operator")
-    await operator.shortcut(SHORTCUT, in_="ops")
-    modal = await operator.modal()
-    await modal.menu("Choose a command").choose("Pause")
-    await modal.becomes("Stop a worker and keep it stopped")
+    modal = await form(operator, "Pause", "Stop a worker and keep it stopped", in_="ops")
     assert len(await modal.menu("Worker").offers("")) == 100
     assert await modal.menu("Worker").offers("nor") == ["North"]
     assert await modal.menu("Worker").offers("N*") == ["N*", "North"][:1]

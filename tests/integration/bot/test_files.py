@@ -121,13 +121,6 @@ async def test_a_file_goes_to_whoever_asked_and_to_nobody_else(slack: Playground
     assert outbox.rows() == [("sent", ""), ("sent", "")]
 
 
-async def test_ordered_again_it_is_not_sent_again(slack: Playground, outbox: Outbox) -> None:
-    await outbox.goes(file_to_person(asked_in("C0"), CSV))
-    await outbox.goes(file_to_person(asked_in("C0"), CSV))
-    assert len(direct(slack)) == 1
-    assert outbox.rows() == [("sent", "")]
-
-
 async def test_a_file_stands_below_its_card_and_never_before_it(slack: Playground, outbox: Outbox) -> None:
     ops = slack.channel("ops").id
     slack.fault("error", "chat.postMessage", error="internal_error")
@@ -138,23 +131,6 @@ async def test_a_file_stands_below_its_card_and_never_before_it(slack: Playgroun
     card, file = said_in(slack, ops)
     assert file["thread_ts"] == card["ts"]
     assert content_of(slack, file) == CSV.data
-
-
-async def test_below_a_card_that_is_itself_a_reply_it_stands_beside_it(slack: Playground, outbox: Outbox) -> None:
-    ops = slack.channel("ops")
-    await slack.user("operator").says("Orion is slow.")
-    ts = said_in(slack, ops.id)[0]["ts"]
-    outbox.has_card("t1", channel=ops.id, thread_ts=ts)
-    await outbox.goes(file_below("t1", CSV))
-    assert [message.get("thread_ts") for message in said_in(slack, ops.id)][1:] == [ts, ts]
-
-
-async def test_below_a_card_that_went_to_its_asker_it_goes_there_as_well(slack: Playground, outbox: Outbox) -> None:
-    secret = slack.channel("secret", private=True).without_bot().id
-    outbox.has_card("t1", channel=secret)
-    await outbox.goes(file_below("t1", CSV))
-    card, file = direct(slack)
-    assert file["thread_ts"] == card["ts"]
 
 
 async def test_a_card_that_was_deleted_is_posted_anew_first(slack: Playground, outbox: Outbox) -> None:
@@ -168,21 +144,6 @@ async def test_a_card_that_was_deleted_is_posted_anew_first(slack: Playground, o
     await outbox.goes()
     card, file = (message for message in said_in(slack, ops) if message.get("subtype") != "tombstone")
     assert file["thread_ts"] == card["ts"]
-
-
-async def test_a_card_that_is_deleted_at_last_leaves_what_belongs_below_it_in_its_channel(
-    slack: Playground, outbox: Outbox
-) -> None:
-    slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled", times=2)
-    ops = slack.channel("ops").id
-    outbox.has_card("t1", channel=ops)
-    await outbox.goes()
-    channel = slack.server.world.workspace.channels[ops]
-    slack.server.world.delete(channel, next(iter(channel.messages.values())))
-    await outbox.goes(file_below("t1", CSV))
-    (told,) = (message for message in said_in(slack, ops) if "anna,pause" in message["text"])
-    assert "thread_ts" not in told
-    assert direct(slack) == []
 
 
 async def test_in_a_channel_that_was_archived_meanwhile_whoever_asked_gets_it(
@@ -238,21 +199,6 @@ async def test_where_slack_takes_no_file_it_is_told_as_text(
     assert "In full: `supervisor audit --csv` on Host" in said
     assert "In full: `supervisor audit --csv` on Host" in told["text"]
     assert outbox.rows() == [("sent", "")]
-
-
-async def test_what_fits_is_not_said_to_be_cut(slack: Playground, outbox: Outbox) -> None:
-    slack.fault("error", "files.getUploadURLExternal", error="file_uploads_disabled")
-    ops = slack.channel("ops").id
-    await outbox.goes(file_to_person(asked_in(ops), CSV))
-    (whole,) = (message["text"] for message in direct(slack))
-    assert "cut" not in whole
-    assert whole.endswith("Shown as text: this workspace doesn't accept files from apps.")
-
-
-async def test_without_the_right_to_open_direct_messages_it_is_told_as_text(slack: Playground, outbox: Outbox) -> None:
-    slack.fault("error", "conversations.open", error="missing_scope", times=9)
-    await outbox.goes(file_to_person(asked_in(slack.channel("ops").id), CSV))
-    assert "anna,pause" in direct(slack)[0]["text"]
 
 
 async def test_while_slack_asks_us_to_wait_files_wait_and_nothing_else(slack: Playground, outbox: Outbox) -> None:
@@ -326,7 +272,3 @@ def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> No
     *_, last, words = kept.data.decode().splitlines()
     assert last == "anna,pause"
     assert words.startswith("… cut here")
-
-
-def test_it_comes_out_of_a_row_as_it_went_in() -> None:
-    assert Attachment.of(CSV.as_payload()) == replace(CSV, title="audit.csv")

@@ -80,39 +80,6 @@ def told(dealt: Response) -> list[tuple[str, Any, str]]:
     return [each(message) for message in dealt.messages if message.kind != HOME]
 
 
-async def test_a_form_is_opened_by_name_with_what_is_known(slack: Playground, config: SupervisorConfig) -> None:
-    doors = Doors(slack, config)
-    assert await doors.open("rollback", "rollback South 3 hotfix", "1.2") == []
-    modal = await slack.user("operator").modal("Roll back")
-    for text in (
-        "Worker: [South]",
-        "Commits to revert: [Last 3]",
-        "Label: [hotfix]",
-        "posted in #ops, in the thread",
-        "approver",
-    ):
-        await modal.shows(text)
-
-
-@pytest.mark.parametrize("text", ["", "rollback Nobody 99", "pause South", '"'])
-async def test_a_form_begins_empty_where_what_is_known_is_no_such_command(
-    slack: Playground, config: SupervisorConfig, text: str
-) -> None:
-    doors = Doors(slack, config)
-    assert await doors.open("rollback", text) == []
-    await (await slack.user("operator").modal("Roll back")).shows("Worker: []")
-
-
-@pytest.mark.parametrize("word", ["expired_trigger_id", "invalid_auth", "ratelimited"])
-async def test_a_form_that_slack_refuses_is_no_error_of_ours(
-    slack: Playground, config: SupervisorConfig, word: str
-) -> None:
-    doors = Doors(slack, config)
-    slack.fault("error", "views.open", error=word)
-    assert "couldn't be opened" in str(await doors.open("rollback"))
-    assert "couldn't be opened" in str(await doors.open("rollback", trigger="no trigger at all"))
-
-
 async def test_who_waits_for_a_form_that_does_not_come_is_told_and_who_has_gone_on_is_not(
     slack: Playground, config: SupervisorConfig
 ) -> None:
@@ -152,11 +119,3 @@ async def test_what_was_sent_is_asked_for_in_its_place_and_what_fits_no_more_is_
     assert channel == "C0OPS"
     assert "no longer valid" in text
     assert len(doors.asked) == 1
-
-
-async def test_what_is_no_form_of_ours_is_not_answered(slack: Playground, config: SupervisorConfig) -> None:
-    doors = Doors(slack, config)
-    for payload in ({}, {"view": {"callback_id": "deny"}}, {"view": None}):
-        assert await doors.forms.answer("interactive", {"type": "view_submission", **payload}) is None
-    menu = {"type": "block_suggestion", "view": {"callback_id": views.FORM}, "block_id": "other", "value": "x"}
-    assert await doors.forms.answer("interactive", menu) == {"options": []}

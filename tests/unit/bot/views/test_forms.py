@@ -8,13 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,13 +27,11 @@ from bot.views.form_fields import (
     LABEL,
     MOST_OPTIONS,
     TARGET,
-    VALUE,
     block_id_of,
     commit_menu,
     field_of,
     matching_options,
 )
-from bot.views.form_fields import parameter as form_parameter
 from bot.views.forms import LivePreview, command_form, command_picker, form_context, submit_text
 from slack_playground.blockkit.messages import check_options
 from slack_playground.blockkit.views import check_view
@@ -47,7 +43,6 @@ from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.labels import clean_note, validate_label
 from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.commands.targets import GrammarContext
-from tests.support.homes import ROOT
 from tests.support.intake.approval_states import seen
 from tests.support.sampling import examples
 from tests.support.slack.forms import filled
@@ -131,18 +126,6 @@ def test_an_error_stands_at_the_menu_of_commits_although_its_id_names_a_commit()
     assert list(read_form(filled(view, {menu: "99"}), CONTEXT)) == [menu]
 
 
-def test_a_hint_that_repeats_the_label_is_left_out() -> None:
-    cache = Parameter("cache", ParameterKind.CHOICE, "web|reports", "cache", choices=("web", "reports"))
-    assert "hint" not in form_parameter(cache, None)
-    assert form_parameter(replace(cache, help="the one to clear"), None)["hint"]["text"] == "The one to clear."
-
-
-def test_every_golden_form_has_its_case() -> None:
-    named = {name.replace(" ", "_") for name in CATALOG}
-    named |= {"picker", "picker_in_a_thread", "picker_of_nothing", "filled", "previewed", "previewing"}
-    assert {path.stem.removeprefix("form_") for path in GOLDEN.glob("form_*.json")} == named
-
-
 @pytest.mark.parametrize("definition", EVERY, ids=lambda each: each.name)
 def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(definition: CommandDefinition) -> None:
     assert definition.name in views.SUBMIT
@@ -152,19 +135,6 @@ def test_every_form_says_what_it_does_and_fits_with_the_longest_there_can_be(def
     known = Command(definition.name, target="W*" + "x" * 98, label="l" * 100)
     checked(command_form(definition, MANY, filled=known))
     checked(command_form(definition, CONTEXT, filled=known))
-
-
-def test_a_form_says_whether_others_must_agree_first() -> None:
-    agreed, at_once = (json.dumps(command_form(CATALOG["rollback"], CONTEXT, approval=each)) for each in (True, False))
-    assert "nothing runs until an approver agrees" in agreed
-    assert "Runs immediately" in at_once
-    assert "Runs immediately" not in json.dumps(command_form(CATALOG["status"], CONTEXT))
-
-
-def test_the_shortcuts_of_the_manifest_are_those_that_are_heard() -> None:
-    manifest = yaml.safe_load((ROOT / "manifest.yml").read_text(encoding="utf-8"))
-    named = {each["type"]: each["callback_id"] for each in manifest["features"]["shortcuts"]}
-    assert named == {"global": views.SHORTCUT, "message": views.SHORTCUT_ON_MESSAGE}
 
 
 def target_of(view: Mapping[str, Any]) -> dict[str, Any]:
@@ -300,11 +270,6 @@ def test_a_form_of_a_command_that_is_gone_says_so() -> None:
         assert form_context({"private_metadata": odd}) == views.FormContext()
 
 
-def test_a_worker_that_is_gone_since_the_form_was_opened_is_said_at_its_field() -> None:
-    view = filled(command_form(CATALOG["pause"], CONTEXT), {"target": "vega"})
-    assert "isn't a target" in read_form(view, GrammarContext(("OrionMX",)))["target"]  # type: ignore[index]
-
-
 WORDS = st.sampled_from(PIECES) | NASTY | FREE | st.text(max_size=40)
 CONTEXTS = st.sampled_from(
     [
@@ -414,9 +379,3 @@ def test_batches_are_offered_once_several_workers_are_chosen(name: str) -> None:
     spans = [each["value"] for each in shown["param:healthy"]["element"]["options"]]
     assert spans[:4] == ["0m", "1m", "2m", "5m"]
     assert several.isdisjoint(fields(f"{name} vega"))
-
-
-def test_every_field_has_the_one_action_that_is_read() -> None:
-    for definition in EVERY:
-        blocks = command_form(definition, CONTEXT)["blocks"]
-        assert {block["element"]["action_id"] for block in blocks if block["type"] == "input"} <= {VALUE}

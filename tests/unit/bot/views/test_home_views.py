@@ -16,12 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.views.cards.approval import decision_form
-from bot.views.home.page import COMMANDS, home, plain_home, refused_home
+from bot.views.home.page import home, plain_home, refused_home
 from bot.views.home.sections import (
     EVERYTHING,
-    FOR_HEALTHY,
-    FOR_PAUSED,
-    FOR_UNHEALTHY,
     OF_TEAM,
     TROUBLE,
     HomeData,
@@ -32,7 +29,7 @@ from bot.views.home.sections import (
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
 from tests.support.sampling import examples
-from tests.support.slack.host_pictures import NOW, READERS, asking, hostile, picture, texts, worker
+from tests.support.slack.host_pictures import NOW, READERS, hostile, picture, texts, worker
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ALL = HomeReader(list(CATALOG), lambda *_: True)
@@ -138,17 +135,6 @@ def test_every_worker_is_on_exactly_one_page_and_a_team_that_goes_on_says_so() -
         assert turned == back | on
 
 
-@pytest.mark.parametrize("page", [-3, 99, 10**9])
-def test_a_page_that_is_not_there_any_more_is_the_nearest_that_is(page: int) -> None:
-    nearest = 0 if page < 0 else len(pages_of(picture(400))) - 1
-    assert home(picture(400), ALL, HomePosition(page)) == home(picture(400), ALL, HomePosition(nearest))
-
-
-@pytest.mark.parametrize("only", [f"{OF_TEAM}gone", "what?", OF_TEAM, f"{OF_TEAM}{'x' * 400}"])
-def test_a_choice_that_is_not_there_any_more_is_shown_and_can_be_changed(only: str) -> None:
-    assert "home:show" in said(checked(home(picture(40), ALL, HomePosition(0, only))))
-
-
 def test_a_team_alone_and_those_in_trouble_alone_can_be_shown() -> None:
     team = said(home(picture(40), ALL, HomePosition(0, f"{OF_TEAM}crawl")))
     assert "*crawl*" in team
@@ -170,16 +156,6 @@ def test_the_worst_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
     checked(refused_home("w" * 5000, hostile()))
     checked(decision_form(hostile().approvals[0].approval))
     golden("hostile", home(hostile(4), ALL))
-
-
-def test_the_form_of_a_vote_says_what_it_is_about() -> None:
-    form = checked(decision_form(asking().approval))
-    assert "Roll back 2 commits on Worker-004" in said(form)
-    assert "<@U0OLGA>" in said(form)
-
-
-def test_every_command_that_a_page_may_offer_is_in_the_catalog() -> None:
-    assert {*COMMANDS, *FOR_HEALTHY, *FOR_PAUSED, *FOR_UNHEALTHY} <= set(CATALOG)
 
 
 WORKERS = st.builds(
@@ -205,9 +181,3 @@ def test_whatever_there_is_slack_takes_it(seen: list[dict[str, Any]], page: int,
     view = checked(home(HomeData("Host", seen, NOW), ALL, HomePosition(page, only)))
     found = [mark for text in texts(view) for mark in MARKED_UP.findall(text)]
     assert [mark for mark in found if not OURS.fullmatch(mark)] == []
-
-
-def test_every_golden_page_has_its_case() -> None:
-    sizes = {f"{count}_{role}" for count in (1, 40, 400) for role in READERS}
-    others = {"empty", "stranger", "in_words", "page_2_of_400", "only_trouble", "alerts", "hostile"}
-    assert {path.stem.removeprefix("home_") for path in GOLDEN.glob("home_*.json")} == sizes | others
