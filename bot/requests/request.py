@@ -198,21 +198,24 @@ def _action_id(received: StoredEnvelope) -> str:
     return str(received.payload["actions"][0]["action_id"])
 
 
+def _value(received: StoredEnvelope) -> str:
+    return str(received.payload["actions"][0].get("value") or "")
+
+
+def _trigger_id(received: StoredEnvelope) -> str:
+    return str(received.payload.get("trigger_id") or "")
+
+
 def _from_button(received: StoredEnvelope, command: str) -> Request:
     """A press of a button whose value is `NONCE TARGET`."""
-    payload = received.payload
-    user, channel = payload["user"], payload.get("channel") or {}
-    container: Mapping[str, Any] = payload.get("container") or {}
-    nonce, _, target = str(payload["actions"][0].get("value") or "").partition(" ")
-    return Request(
-        text=f"{command} {target}",
-        user=str(user["id"]),
-        team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
-        channel=str(channel.get("id") or container.get("channel_id") or ""),
-        at=received.received_at,
-        key=received.key,
-        thread=_thread_of(container) or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None),
-        response_url=payload.get("response_url"),
+    channel = received.payload.get("channel") or {}
+    container: Mapping[str, Any] = received.payload.get("container") or {}
+    nonce, _, target = _value(received).partition(" ")
+    place = str(channel.get("id") or container.get("channel_id") or "")
+    thread = _thread_of(container) or (container.get("message_ts") if nonce.startswith(ON_ALERT) else None)
+    return replace(
+        _from_person(received, f"{command} {target}", place, thread),
+        direct=False,
         button=f"{nonce} {command} {target}",
         target=_target_in(command, target),
         replaces=bool(container.get("is_ephemeral")),
@@ -230,8 +233,7 @@ def from_page_button(received: StoredEnvelope) -> Request:
     answer; in a thread that others read, the person gets a message of their own."""
     command = _action_id(received).removeprefix(PAGE).partition(":")[2]
     request = _from_button(received, command)
-    _, _, rest = str(received.payload["actions"][0].get("value") or "").partition(" ")
-    where, _, arguments = rest.partition(" ")
+    where, _, arguments = _value(received).partition(" ")[2].partition(" ")
     direct = request.channel.startswith("D")
     replaces, target = request.replaces or direct, _target_in(command, arguments)
     return replace(request, text=f"{command} {arguments}", page=where, button=None, target=target, replaces=replaces)
@@ -240,50 +242,41 @@ def from_page_button(received: StoredEnvelope) -> Request:
 def from_vote_button(received: StoredEnvelope) -> VoteRequest:
     """The vote of a button, whose value is the approval's id."""
     choice = _action_id(received).removeprefix(VOTE)
-    approval_id = str(received.payload["actions"][0].get("value") or "")
-    trigger = str(received.payload.get("trigger_id") or "")
-    return VoteRequest(replace(_from_button(received, choice), button=None), approval_id, choice, trigger_id=trigger)
+    request = replace(_from_button(received, choice), button=None)
+    return VoteRequest(request, _value(received), choice, trigger_id=_trigger_id(received))
 
 
 def from_withdraw_button(received: StoredEnvelope) -> Request:
     """The cancellation of a command that waits for its host, with its command id as the text."""
-    task_id = str(received.payload["actions"][0].get("value") or "")
-    return replace(_from_button(received, "cancel"), text=task_id, button=None, target="")
+    return replace(_from_button(received, "cancel"), text=_value(received), button=None, target="")
 
 
 def from_alert_button(received: StoredEnvelope) -> Request:
     """The action of a button of an alert, with the alert's id after it."""
     action = _action_id(received).removeprefix(PRESS)
-    alert_id = str(received.payload["actions"][0].get("value") or "")
-    return replace(_from_button(received, action), text=f"{action} {alert_id}", button=None, replaces=False)
+    text = f"{action} {_value(received)}"
+    return replace(_from_button(received, action), text=text, button=None, replaces=False)
 
 
 def from_denial_form(received: StoredEnvelope) -> VoteRequest:
     """The denial of a submitted form, which has the approval and the place where it was opened."""
-    payload, view = received.payload, received.payload["view"]
+    view = received.payload["view"]
     place = json.loads(view["private_metadata"])
     values: Mapping[str, Any] = view["state"]["values"]
-    said = next((element.get("value") for block in values.values() for element in block.values()), None)
-    user = payload["user"]
-    request = Request(
-        text=f"deny {place['approval_id']}",
-        user=str(user["id"]),
-        team=str(user.get("team_id") or (payload.get("team") or {}).get("id") or ""),
-        channel=str(place["channel"]),
-        at=received.received_at,
-        key=received.key,
-        thread=place.get("thread"),
+    reason = next((element.get("value") for block in values.values() for element in block.values()), None)
+    request = replace(
+        _from_person(received, f"deny {place['approval_id']}", str(place["channel"]), place.get("thread")),
+        direct=False,
         response_url=place.get("response_url"),
         replaces=place.get("replaces") is True,
     )
-    return VoteRequest(request, str(place["approval_id"]), "deny", reason=str(said or ""))
+    return VoteRequest(request, str(place["approval_id"]), "deny", reason=str(reason or ""))
 
 
 def from_home_button(received: StoredEnvelope) -> VoteRequest:
     """The vote of the button beside an approval in App Home."""
-    payload = received.payload
-    approval_id, trigger = str(payload["actions"][0].get("value") or ""), str(payload.get("trigger_id") or "")
-    return VoteRequest(_from_person(received, "", "", None), approval_id, "", trigger_id=trigger, at_home=True)
+    request = _from_person(received, "", "", None)
+    return VoteRequest(request, _value(received), "", trigger_id=_trigger_id(received), at_home=True)
 
 
 def from_decision_form(received: StoredEnvelope) -> VoteRequest:
