@@ -84,6 +84,14 @@ async def test_the_choice_of_a_worker_and_a_commit_shows_its_effect_and_the_appr
         await settled(home)
         assert home.actions()[-1] == ("ROLLBACK_CODE", "success")
 
+        home.clones.comes_in({"data/more.txt": "more\n"})
+        await operator.shortcut(SHORTCUT, in_="ops")
+        modal = await operator.modal("Choose a command")
+        await modal.menu("Choose a command").choose("Update")
+        await modal.menu("Worker").choose("all workers")
+        await modal.becomes("data/more.txt +1 -0")
+        await modal.shows("Keep going")
+
 
 async def test_what_binds_is_the_preview_of_the_approval_and_not_that_of_the_form(
     tmp_path: Path, slack: Playground
@@ -160,22 +168,6 @@ async def test_who_can_t_give_the_command_for_a_worker_sees_none_of_its_commits(
         await modal.lacks("Change 2")
         await modal.menu("Worker").choose("Second")
         await modal.becomes("Reverts 1 commit")
-
-
-async def test_an_update_is_previewed_too_and_several_workers_have_their_option(
-    tmp_path: Path, slack: Playground
-) -> None:
-    with a_code_home_in_slack(tmp_path, ("OrionMX", "Second")) as home:
-        home.clones.comes_in({"data/more.txt": "more\n"})
-        await started(home, slack)
-        operator = slack.user("operator")
-        await operator.shortcut(SHORTCUT, in_="ops")
-        modal = await operator.modal("Choose a command")
-        await modal.menu("Choose a command").choose("Update")
-        await modal.menu("Worker").choose("all workers")
-        await modal.becomes("Adds 1 commit")
-        await modal.shows("data/more.txt +1 -0")
-        await modal.shows("Keep going")
 
 
 async def test_a_rollback_to_a_commit_is_asked_about_and_a_label_that_is_none_stays_a_label(

@@ -6,24 +6,29 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.access.checks import AccessChecks, AllowedCommands
+from bot.access.people import People
+from bot.access.rules import AccessRules
+from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import SHORTEST_SECONDS, Delivery
-from bot.outbound.home import order_page
+from bot.outbound.home import HomePages, order_page
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.home.sections import HomePosition
 from slack_playground import Playground
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
-from tests.support.slack.app_home import pages_of
 from tests.support.slack.host_pictures import worker
 
 OPERATOR = "U0OPERATOR"
@@ -45,11 +50,20 @@ class Host:
     @cached_property
     def delivery(self) -> Delivery:
         client = AsyncWebClient(token=self.slack.bot_token, base_url=self.slack.api_url, retry_handlers=[])
-        team = self.slack.server.world.app.team_id
-        pages = pages_of(self.config, self.ledger, client, team, lambda: self.workers)
-        pace = Pace(lambda: self.now)
+        config, pace = self.config, Pace(lambda: self.now)
+        rules = AccessRules(config.slack, config.teams, config.workers, self.slack.server.world.app.team_id)
+        access = AccessChecks(People(client, ()), rules)
+        context = cast("ChatContext", SimpleNamespace(look=self._look, versions=self._versions))
+        allowed = AllowedCommands(config, access)
+        pages = HomePages(config, access, allowed, MessageComposer(), self.ledger, context)
         sender = MessageSender(self.ledger, SlackApi(client), "bot", pace=pace, compose_page=pages.compose)
         return Delivery(sender, clock=lambda: self.now)
+
+    async def _look(self) -> list[dict[str, Any]]:
+        return self.workers
+
+    async def _versions(self) -> dict[str, str]:
+        return {}
 
     def restart(self, config: SupervisorConfig) -> None:
         """Compose and deliver by this configuration, with nothing remembered."""
