@@ -10,7 +10,7 @@ from enum import StrEnum
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.phrases import Phrase
+from supervisor_core.commands.phrases import Phrase, WorkerName
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -74,6 +74,12 @@ class Disk:
     path: str
     free_bytes: int
     percent_free: float
+
+    @property
+    def free(self) -> str:
+        """The free space in words."""
+        size = self.free_bytes
+        return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size} bytes"
 
     @property
     def full(self) -> bool:
@@ -172,6 +178,16 @@ class WorkerFacts:
     """The file that it must replace regularly; None if no heartbeat is expected from it."""
     unknown: tuple[str, ...] = ()
     """The facts that are unavailable, with the reason."""
+
+    @property
+    def name(self) -> WorkerName:
+        """Its name for phrases."""
+        return WorkerName(self.worker_id)
+
+    @property
+    def bare_reason(self) -> str:
+        """The reason without that it runs."""
+        return self.reason.removeprefix("running, but ")
 
     @property
     def runs(self) -> bool:

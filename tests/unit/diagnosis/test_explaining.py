@@ -26,8 +26,6 @@ from supervisor_core.commands.phrases import plain
 from supervisor_core.common.text import flatten
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import Cause, KnownPause
-from supervisor_core.diagnosis.why.rules import RULES, value_of
-from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from tests.support.diagnosis.worker_facts import (
@@ -227,17 +225,3 @@ def test_two_hundred_in_trouble_are_one_message() -> None:
     assert check_message(made, update=True) == []
     assert "200 of 200 workers need attention" in made["text"]
     assert WorkerState.STOPPED in {each.seen.state for each in TROUBLES.values()}
-
-
-@pytest.mark.parametrize("name", TROUBLES)
-def test_every_value_that_a_rule_names_exists(name: str) -> None:
-    situation = Situation(TROUBLES[name])
-    for rule in RULES:
-        for template in (rule.sentence, rule.todo, *rule.also, *(f"{{{each}}}" for each in rule.since)):
-            for value in re.findall(r"\{([^}]+)\}", template):
-                value_of(situation, value)
-
-
-def test_each_cause_has_a_rule_and_the_last_rule_always_holds() -> None:
-    assert {rule.cause for rule in RULES} == set(Cause)
-    assert RULES[-1].cause is Cause.OTHER
