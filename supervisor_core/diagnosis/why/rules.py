@@ -34,6 +34,9 @@ CHANGES = {
 }
 MORE_MEMORY = "Give it more memory, reduce its work, or fix the leak. Then restart it."
 FIND_KILLER = "Find out who or what on the host killed it. "
+COMPARE_CLOCKS = (
+    "Compare the clocks and sync them (NTP). The supervisor leaves the worker alone: its process is running."
+)
 OOM_LOG = Verbatim("dmesg | grep -i oom")
 
 
@@ -131,10 +134,7 @@ def host_problem(worker: WorkerFacts) -> Finding | None:
         return Finding(
             Cause.CLOCK,
             ("The heartbeat of ", name, f" is {ahead} in the future: the clock{host} is ahead of this host's"),
-            (
-                "Compare the clocks and sync them (NTP). The supervisor leaves the worker alone: its process is "
-                "running.",
-            ),
+            (COMPARE_CLOCKS,),
             since=worker.since,
         )
     return None

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -27,8 +26,10 @@ from supervisor_core.commands.command import Command, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.fleet.signing import CommandMessage, Signer
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.signing import CommandMessage
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetUnavailable, NoAnswer
 from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
@@ -72,13 +73,6 @@ class _Order:
     """The time since when it could be sent."""
 
 
-class DurablePublisher(Protocol):
-    """The connection, for commands."""
-
-    async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
-        """Return once NATS has the message on disk; the same id within the dedup window is stored once."""
-
-
 class CommandDispatcher(Service):
     """Sends what waits, each host's commands in their order."""
 
@@ -88,8 +82,8 @@ class CommandDispatcher(Service):
         self,
         ledger: Ledger,
         blocking: Blocking,
-        connection: DurablePublisher,
-        key: Signer,
+        connection: FleetConnection,
+        key: KeyPair,
         hosts: Callable[[], Collection[str]],
         deadline: timedelta,
         waits: Callable[[], str],

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
@@ -20,12 +20,17 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.fleet.doors import Documents, HostCode, HostView
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import HostAway, Question
 from supervisor_core.fleet.reports import COMMIT, USAGE, decode
 from supervisor_core.fleet.values import load_answers, load_commit, load_explanation, load_log, unexplained
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.status import LiveView
+    from supervisor_core.daemon.wiring import CodeReader
+
+Documents = list[dict[str, Any]]
 
 MARGIN_SECONDS = 5.0
 """The way to a host and back, beside the time that the answer takes there."""
@@ -42,7 +47,7 @@ USAGE_SECONDS = 1.0
 class Fleet:
     """Answers about all workers. A host that is away is named in the answer, and the others answer all the same."""
 
-    def __init__(self, hosts: FleetHosts, ask: Asker, view: HostView, code: HostCode) -> None:
+    def __init__(self, hosts: FleetHosts, ask: Asker, view: LiveView, code: CodeReader) -> None:
         self._hosts = hosts
         self._ask = ask
         self._view = view

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet.questions import LONGEST_SECONDS, USUAL_SECONDS, PresenceMessage
 from supervisor_core.fleet.rows import Position
+from supervisor_core.fleet.transport.connection import FleetConnection
 
 MISSED = 3.0
 """A host from which so many messages are missing is silent."""
@@ -107,23 +108,7 @@ class KnownHost:
     task: asyncio.Task[None] | None = None
 
 
-class HubConnection(Protocol):
-    """The hub's own connection."""
-
-    @property
-    def connected(self) -> bool:
-        """True while it's up."""
-
-    @property
-    def since(self) -> datetime:
-        """The time since when it has been up or down."""
-
-    @property
-    def heard_at(self) -> datetime:
-        """The last time at which the server answered."""
-
-
-def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownHost]:
+def newly_silent(hosts: Iterable[KnownHost], link: FleetConnection) -> list[KnownHost]:
     """The hosts that have said nothing for too long, at a time at which the server answered us.
 
     Those that fell silent together are told together: the first waits until the last of them is known.
@@ -138,7 +123,7 @@ def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownH
     return [host for host, each in missed if each > MISSED]
 
 
-def _missed(host: KnownHost, link: HubConnection) -> float:
+def _missed(host: KnownHost, link: FleetConnection) -> float:
     """The messages that a host should have sent since its last one."""
     quiet = link.heard_at - max(host.heard_at or host.since, link.since)
     if host.presence is None:  # it says its interval when it speaks; until then it may have answered a question
@@ -146,7 +131,7 @@ def _missed(host: KnownHost, link: HubConnection) -> float:
     return quiet.total_seconds() / host.presence.every
 
 
-def is_cut_off(link: HubConnection, now: datetime) -> bool:
+def is_cut_off(link: FleetConnection, now: datetime) -> bool:
     """True if the hub itself hasn't been connected for long."""
     return not link.connected and now - link.since > timedelta(seconds=CUT_OFF_SECONDS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Double, Index, Integer, String, UniqueConstraint
 
-from supervisor_core.storage.engine import LongText, RowId, UtcDateTime
+from supervisor_core.storage.engine import LongText, UtcDateTime
 from supervisor_core.storage.tables.definition import (
     PERSON_ID,
     REASON,
