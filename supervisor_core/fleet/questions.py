@@ -37,7 +37,6 @@ class Question(StrEnum):
     FIND = "find"
     LOGS = "logs"
     WHY = "why"
-    VERSIONS = "versions"
     USAGE = "usage"
     """The commit, memory and CPU time of each worker."""
 

@@ -74,7 +74,6 @@ class QuestionAnswers:
             Question.FIND: self._find,
             Question.LOGS: self._logs,
             Question.WHY: self._why,
-            Question.VERSIONS: self._versions,
             Question.USAGE: self._usage,
         }
 
@@ -126,24 +125,24 @@ class QuestionAnswers:
         return await self._blocking(self._ledger.read, lambda connection: rows.rows_after(connection, host, position))
 
     async def _preview(self, about: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+        workers = tuple(map(str, about["workers"]))
         command = Command(
             CATALOG.on_record(str(about["command"])).name,
-            target=str(about["target"]),
-            workers=tuple(map(str, about["workers"])),
+            target=" ".join(workers),
+            workers=workers,
             params=dict(about["params"]),
             label=about["label"],
             task_id=str(about["task_id"]),
         )
-        found = await self._blocking(self._code.preview, command)
-        return json.loads(canonical_json(list(found)))
+        return json.loads(canonical_json(list(await self._blocking(self._code.preview, command))))
 
     async def _commits(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = await self._blocking(self._code.commits, list(about["workers"]), int(about["most"]))
         return [dump_commit(each) for each in found]
 
-    async def _find(self, about: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def _find(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = await self._blocking(self._code.find, list(about["workers"]), str(about["name"]), int(about["most"]))
-        return {"commit": dump_commit(found[0]), "place": found[1]} if found else None
+        return [{"commit": dump_commit(found[0]), "place": found[1]}] if found else []
 
     async def _logs(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
         found = await self._view.newest_output(list(about["workers"]), int(about["count"]))
@@ -156,6 +155,3 @@ class QuestionAnswers:
     async def _usage(self, _about: Mapping[str, Any]) -> list[dict[str, Any]]:
         documents = await self._view.detailed_documents()
         return [{name: document[name] for name in USAGE} for document in documents]
-
-    async def _versions(self, _about: Mapping[str, Any]) -> dict[str, str]:
-        return dict(await self._view.versions())

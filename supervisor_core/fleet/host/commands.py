@@ -80,7 +80,6 @@ class FleetCommands(Service):
             try:
                 for message in pulling.result():
                     await self._follow(message)
-                await self._refusals.flush()
                 self._problem = ""
             except SupervisorError as error:  # what isn't acknowledged comes again, and nothing overtakes it
                 self._problem = f"the hub's commands are waiting: {error}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from supervisor_core.common.errors import SupervisorError
@@ -87,7 +87,6 @@ class HubLink(Service):
                 if self._unprepared or self._prepared_at != self._connection.since:
                     await self._prepare()  # after each reconnect: it may be another server
                 self._followed(await self._blocking(self._members.hosts))
-                await self._blocking(self._members.report_repeated_refusals, datetime.now(UTC))
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
