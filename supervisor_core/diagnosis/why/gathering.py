@@ -138,9 +138,9 @@ class Explainer:
             host.drive.call(host.drive.confirm, timeout=DRIVE_SECONDS)
         except (DriveUnavailable, OSError) as error:
             problem = str(error)
-        disks = [self._bounded(_disk, "the state folder", config.state_dir)]
+        disks = [self._bounded(_read_disk, "the state folder", config.state_dir)]
         if config.nas.root is not None and not problem:
-            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.drive_root))
+            disks.append(self._bounded(host.drive.call, _read_disk, "the drive", config.drive_root))
         around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
 
         def read(connection: Connection) -> Surroundings:
@@ -184,8 +184,11 @@ class Explainer:
             return found, asked, change, _newest_settings(connection, worker_id, now - SINCE, chain)
 
         changed, asked, change, settings = self._ledger.read(read)
-        paused = _with_job(facts.paused, seen, asked)
-        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
+        if facts.paused is not None and seen.pause is not None and seen.pause.task_id:
+            job = next((job for job in asked if job.task_id == seen.pause.task_id), None)
+            if job:  # it has the label as it was given: in the flag it may be cut
+                facts = replace(facts, paused=replace(facts.paused, by=job.issuer, label=job.label or ""))
+        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings)
 
     def _ends(self, host: HostContext, workers: Sequence[WorkerSettings]) -> dict[str, FileEnd | str]:
         """The end of what each of them wrote, or why it can't be read."""
@@ -256,14 +259,6 @@ def _paused(seen: WorkerStatus) -> KnownPause | None:
     name = _name(pause.label)
     by = Issuer(pause.by, name) if pause.by else None
     return KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
-
-
-def _with_job(paused: KnownPause | None, seen: WorkerStatus, asked: Sequence[Job]) -> KnownPause | None:
-    """With the label as it was given: in the flag it may be cut."""
-    if paused is None or seen.pause is None or not seen.pause.task_id:
-        return paused
-    job = next((each for each in asked if each.task_id == seen.pause.task_id), None)
-    return replace(paused, by=job.issuer, label=job.label or "") if job else paused
 
 
 def _newest_change(connection: Connection, worker_id: str, since: datetime) -> RecentChange | None:
@@ -343,7 +338,7 @@ def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, FileEnd | str]:
     return found
 
 
-def _disk(what: str, folder: Path) -> Disk:
+def _read_disk(what: str, folder: Path) -> Disk:
     found = disk_space(folder)
     return Disk(what, str(folder), found.free, found.percent_free)
 

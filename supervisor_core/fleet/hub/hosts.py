@@ -34,7 +34,7 @@ from supervisor_core.fleet.hub.known_hosts import (
     newly_silent,
     silence_in_words,
 )
-from supervisor_core.fleet.hub.refusals import RefusalWatch
+from supervisor_core.fleet.hub.refusals import refusal_readings
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
 from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
 from supervisor_core.fleet.reports import InvalidReport, decode_snapshot
@@ -53,6 +53,9 @@ LOOK_SECONDS = 1.0
 
 RETRY_SECONDS = 5.0
 """The pause after a host didn't answer, or its rows couldn't be copied."""
+
+REFUSALS_SECONDS = 60.0
+"""The interval of looks for refusals when none was copied."""
 
 NOTE_SECONDS = 60.0
 """The interval at which it's stored when the hosts were last seen."""
@@ -106,7 +109,8 @@ class FleetHosts(Service):
         self._stopping: asyncio.Event | None = None
         self._noted_at = datetime.now(UTC)
         self._was_cut_off = False
-        self._refusals = RefusalWatch(ledger, blocking, daemon.publish_readings)
+        self._refusals_due_at = datetime.now(UTC)
+        """The next look for refusals in the audit trails: at once after rows were copied or a report was refused."""
         self._announced = asyncio.Event()
         self._refused: dict[str, str] = {}
         """Why reports are refused, by host, until it's recorded."""
@@ -196,7 +200,7 @@ class FleetHosts(Service):
                 self._look_for_silence(now)
                 await self._store_announcements(now)
                 await self._record_refusals(now)
-                await self._refusals.look(now, self.hosts)
+                await self._look_for_refusals(now)
                 if not await wait_until(self._announced, stopping, LOOK_SECONDS) and self._announced.is_set():
                     await wait_until(None, stopping, SETTLE_SECONDS)  # many hosts connect at the same time
         finally:
@@ -269,10 +273,23 @@ class FleetHosts(Service):
 
         try:
             if refused and any(await self._blocking(self._ledger.write, note)):
-                self._refusals.wake()
+                self._refusals_due_at = now
         except SupervisorError as error:  # it's tried again with the next look
             self._refused = refused | self._refused
             log.warning("refused reports can't be recorded: %s", error)
+
+    async def _look_for_refusals(self, now: datetime) -> None:
+        """Have the alerts of the hosts' links follow the audit trails."""
+        if now < self._refusals_due_at:
+            return
+        hub_id, self._refusals_due_at = self._ledger.supervisor_id, now + timedelta(seconds=REFUSALS_SECONDS)
+        try:
+            found = await self._blocking(self._ledger.read, lambda look: refusal_readings(look, hub_id, now))
+        except SupervisorError as error:
+            log.warning("the refused messages can't be read: %s", error)
+            self._refusals_due_at = now
+            return
+        self._daemon.publish_readings([each for each in found if each.target.id in self.hosts])
 
     async def _copy_rows(self, host: KnownHost) -> None:
         presence = host.presence
@@ -290,7 +307,7 @@ class FleetHosts(Service):
             before, have = have, have.and_then(await self._copy(origin, found))
             host.have = origin.ledger_id, have
             self._daemon.on_rows_copied()
-            self._refusals.wake()
+            self._refusals_due_at = datetime.now(UTC)
             if have == before:
                 break  # an older presence than the rows that were copied
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,18 +79,16 @@ def shown(name: str) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize("name", TROUBLES)
-def test_each_trouble_has_its_cause_and_is_told_as_it_was_last_looked_at(name: str) -> None:
-    told = explain(TROUBLES[name])
-    assert told.cause == CAUSES.get(name, name)
-    path = GOLDEN / f"why_{name}.json"
-    made = {"in_the_shell": explanation_text(told, alone=True).split("\n"), "in_slack": shown(name)}
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
-    assert made == json.loads(path.read_text())
-
-
-def test_every_golden_file_has_its_trouble() -> None:
+def test_each_trouble_has_its_cause_and_is_told_as_it_was_last_looked_at() -> None:
+    wrong = []
+    for name, facts in TROUBLES.items():
+        told, path = explain(facts), GOLDEN / f"why_{name}.json"
+        made = {"in_the_shell": explanation_text(told, alone=True).split("\n"), "in_slack": shown(name)}
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+        if told.cause != CAUSES.get(name, name) or made != json.loads(path.read_text()):
+            wrong.append(f"{name}: {told.cause}: {made['in_the_shell']}")
+    assert wrong == []
     assert {path.stem.removeprefix("why_") for path in GOLDEN.glob("why_*.json")} == set(TROUBLES) | {"several"}
 
 
@@ -120,11 +117,11 @@ def test_what_a_command_was_to_bring_about_is_told_once_and_what_went_wrong_with
     assert words == ["pause by", "became healthy", "update by", "became degraded", "exited (code"]
 
 
-@pytest.mark.parametrize("name", TROUBLES)
-def test_where_others_read_along_nobody_is_called(name: str) -> None:
-    told = explain(TROUBLES[name])
-    for made in (why([told], NONCE, anything, alone=False), why([told] * 3, NONCE, anything, alone=False)):
-        assert "<@" not in json.dumps(made)
+def test_where_others_read_along_nobody_is_called() -> None:
+    for facts in TROUBLES.values():
+        told = explain(facts)
+        for made in (why([told], NONCE, anything, alone=False), why([told] * 3, NONCE, anything, alone=False)):
+            assert "<@" not in json.dumps(made)
 
 
 def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
