@@ -58,7 +58,6 @@ HEAD = ("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one action."""
     actions = {
         "init": _init,
         "invite": _invite,
@@ -320,7 +319,6 @@ def _describe(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(host: Mapping[str, Any], now: datetime) -> list[str]:
-    """A host in the table."""
     seen_at, workers = host["last_seen_at"], host["workers"]
     more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
     about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"

@@ -35,8 +35,6 @@ TOLD = 12
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A command on the worker."""
-
     at: datetime
     name: str
     """`rollback`."""
@@ -59,7 +57,6 @@ class History:
 
     @property
     def length(self) -> str:
-        """The length in words."""
         whole = self.until - self.since
         return next((words for words, known in _LENGTHS.items() if known == whole), format_span(whole.total_seconds()))
 
@@ -70,7 +67,6 @@ class History:
 
     @property
     def changes(self) -> int:
-        """The number of condition changes."""
         return max(len(self.stretches) - 1, 0)
 
     @property

@@ -18,6 +18,5 @@ class RefusalCounts:
         return self._counts[subject] if last is None or now >= last + self._interval else 0
 
     def recorded(self, subject: str, now: float) -> None:
-        """They are on record."""
         del self._counts[subject]
         self._recorded_at[subject] = now

@@ -60,7 +60,6 @@ class Position(NamedTuple):
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Position:
-        """The position in a message."""
         return cls(*(int(document[name]) for name in cls._fields))
 
     def and_then(self, other: Position) -> Position:
@@ -88,7 +87,6 @@ def newest_rows(connection: Connection, supervisor_id: str) -> Position:
 
 
 def rows_after(connection: Connection, supervisor_id: str, position: Position) -> dict[str, list[Row]]:
-    """The next rows of this host, as messages hold them."""
     changed = select(jobs).where(jobs.c.changed > position.jobs).order_by(jobs.c.changed)
     own = audit_log.c.supervisor_id == supervisor_id
     trail = select(audit_log).where(own, audit_log.c.audit_id > position.audit).order_by(audit_log.c.audit_id)
@@ -113,7 +111,6 @@ def rows_after(connection: Connection, supervisor_id: str, position: Position) -
 
 
 def position_of(connection: Connection, origin: Origin) -> Position:
-    """The newest rows of a host that the hub has."""
     marks = replication_progress.stored_marks(connection, origin)
     host = origin.supervisor_id
     changed = marks.jobs_changed if marks else 0
@@ -159,7 +156,6 @@ def take_rows(
 
 
 def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[Row]:
-    """Those of these condition changes that the hub doesn't have."""
     known = _newest_flip(connection, host) if found else 0
     return [{**row, "supervisor_id": host} for row in found if row["flip_id"] > known]
 
@@ -263,7 +259,6 @@ class RefusedCommand(NamedTuple):
 
 
 def is_refusal(row: Mapping[str, Any]) -> bool:
-    """True for a row about a refused message."""
     return (row["actor"], row["action"]) == (HUB_ID, REFUSED)
 
 

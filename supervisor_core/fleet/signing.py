@@ -116,7 +116,6 @@ def read_command(data: bytes, host: str, verify: Verifier) -> CommandMessage:
 
 
 def signed(kind: str, host: str, body: Mapping[str, Any], key: KeyPair) -> bytes:
-    """A message of this kind for this host, with its signature."""
     text = canonical_json({"v": VERSION, "kind": kind, "host": host, "body": body})
     return canonical_json({"signed": text, "signature": key.sign(text.encode())}).encode()
 

@@ -41,18 +41,15 @@ def unexplained(worker_id: str, problem: str, now: datetime) -> Explanation:
 
 
 def dump_commit(commit: Commit) -> Document:
-    """A commit for an answer."""
     return {**asdict(commit), "at": to_text(commit.at)}
 
 
 def load_commit(document: Mapping[str, Any]) -> Commit:
-    """The commit in an answer."""
     words = {name: str(document[name]) for name in ("hash", "tree", "author", "subject", "body")}
     return Commit(**words, parents=tuple(map(str, document["parents"])), at=from_text(document["at"]))
 
 
 def dump_log(log: WorkerLog) -> Document:
-    """Log lines for an answer."""
     return asdict(log)
 
 
@@ -69,7 +66,6 @@ def load_log(host: str, document: Mapping[str, Any]) -> WorkerLog:
 
 
 def dump_explanation(told: Explanation) -> Document:
-    """An explanation for an answer."""
     found = told.found
     return {
         "worker_id": told.worker_id,

@@ -85,7 +85,6 @@ class Standby:
         return INTERRUPTED if self._interrupted else 0
 
     async def _try(self) -> bool:
-        """Try to take the lock."""
         try:
             hub = await self._blocking(self._lock.take)
         except DBAPIError as error:

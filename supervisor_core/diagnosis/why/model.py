@@ -21,8 +21,6 @@ FULL_PERCENT = 0.5
 
 
 class Cause(StrEnum):
-    """The name of a cause."""
-
     WELL = "well"
     UNDER_WAY = "under_way"
     PAUSED = "paused"
@@ -77,13 +75,11 @@ class Disk:
 
     @property
     def free(self) -> str:
-        """The free space in words."""
         size = self.free_bytes
         return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size} bytes"
 
     @property
     def full(self) -> bool:
-        """True if almost nothing can be written."""
         return self.free_bytes < FULL_BYTES or self.percent_free < FULL_PERCENT
 
 
@@ -186,7 +182,6 @@ class WorkerFacts:
 
     @property
     def bare_reason(self) -> str:
-        """The reason without that it runs."""
         return self.reason.removeprefix("running, but ")
 
     @property
@@ -239,8 +234,6 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """Something that happened to the worker before."""
-
     at: datetime
     words: Phrase
     """The event with its author and outcome."""
@@ -279,5 +272,4 @@ class Explanation:
 
     @property
     def cause(self) -> Cause:
-        """By its name."""
         return self.found.cause

@@ -455,17 +455,14 @@ def optional(text: str, value: Part | None) -> Phrase:
 
 
 def notes(*phrases: Phrase) -> tuple[Phrase, ...]:
-    """Those that say something."""
     return tuple(filter(None, phrases))
 
 
 def quoted(error: str) -> Part | None:
-    """A worker's own words."""
     return Verbatim(error) if error else None
 
 
 def restart(worker: WorkerFacts) -> tuple[Command]:
-    """The command that restarts it."""
     return (Command.for_worker("restart", worker.name),)
 
 
@@ -476,7 +473,6 @@ def blamed_change(worker: WorkerFacts) -> RecentChange | None:
 
 
 def only_killed(worker: WorkerFacts) -> bool:
-    """True if each of its exits in a row was a kill."""
     return bool(worker.failed_runs) and all(map(was_killed, worker.failed_runs))
 
 

@@ -35,8 +35,6 @@ REMEMBERED = 1000
 
 
 class FleetCommands(Service):
-    """Files the hub's commands in their order."""
-
     name = "fleet_commands"
 
     def __init__(
@@ -64,11 +62,9 @@ class FleetCommands(Service):
         self._problem = ""
 
     def problem(self) -> str:
-        """The reason why commands can't be taken."""
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Take commands until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat(within=PULL_SECONDS)
             seconds = RETRY_SECONDS if self._problem else PULL_SECONDS  # a pull that finds nothing ends a problem, too

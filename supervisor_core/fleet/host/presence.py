@@ -89,7 +89,6 @@ class PresenceSpeaker(Service):
         self.wake()
 
     async def initialise(self) -> None:
-        """Know the ledger's id."""
         host = self._host
         origin = await self._blocking(
             self._ledger.write, lambda connection: replication_progress.origin_of(connection, host)
@@ -98,7 +97,6 @@ class PresenceSpeaker(Service):
         self.wake()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Speak until asked to stop."""
         loop = asyncio.get_running_loop()
         with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
             while not stopping.is_set():
@@ -112,7 +110,6 @@ class PresenceSpeaker(Service):
                 await wait_until(None, stopping, SETTLE_SECONDS)
 
     async def snapshot(self) -> dict[str, Any]:
-        """The newest look at this host, for the hub."""
         if not self._newest:
             await self._look()
         return self._newest

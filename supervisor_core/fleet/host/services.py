@@ -36,7 +36,6 @@ class HostLink(Service):
         self._answering: set[asyncio.Task[None]] = set()
 
     def problem(self) -> str:
-        """The reason why there's no connection."""
         return self._connection.problem
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -48,7 +47,6 @@ class HostLink(Service):
             await wait_until(None, stopping, BEAT_SECONDS)
 
     async def shut_down(self) -> None:
-        """Answer no more, and disconnect."""
         for task in self._answering:
             task.cancel()
         await self._connection.close()
@@ -89,5 +87,4 @@ class HostServices:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """In the order in which they are started."""
         return (self.link, self.presence, self.commands)

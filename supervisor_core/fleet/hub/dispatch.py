@@ -122,11 +122,9 @@ class CommandDispatcher(Service):
         self._woken.set()
 
     def problem(self) -> str:
-        """The reason why commands wait."""
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send until asked to stop."""
         while not stopping.is_set():
             self._woken.clear()
             self.pulse.beat(within=LOOK_SECONDS)
@@ -225,7 +223,6 @@ class CommandDispatcher(Service):
             take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
 
     async def _follow_up_late(self) -> str:
-        """Follow up on what was sent; the reason if that can't be done."""
         try:
             await self._follow_up()
         except SupervisorError as error:
@@ -296,7 +293,6 @@ class CommandDispatcher(Service):
 
 
 def _orders(connection: Connection, parallel: int, without: Collection[str] = ()) -> list[_Order]:
-    """The messages to send, in their order. None is for those hosts."""
     return _orders_of(connection, remote.to_send(connection, AT_ONCE, parallel, without))
 
 
@@ -320,7 +316,6 @@ def _host_of(job: Job) -> str:
 
 
 def _command_of(some: Sequence[Job]) -> Command:
-    """The command of these jobs, for their own host."""
     first = some[0]
     workers = tuple(address_of(job.worker_id).worker_id for job in some)
     target = workers[0] if len(workers) == 1 else " ".join(workers)

@@ -251,5 +251,4 @@ def _load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
 
 
 def _split_by_host(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The workers of this host, and those of the others by host."""
     return [each for each in workers if not is_address(each)], by_host(filter(is_address, workers))

@@ -43,7 +43,6 @@ class Asker:
     async def __call__(
         self, host: str, question: Question, about: Mapping[str, Any], seconds: float = ANSWER_SECONDS
     ) -> Any:  # noqa: ANN401 (JSON of any shape)
-        """The answer to a question."""
         return (await self.fetch(host, question, about, seconds))[0]
 
     async def fetch(

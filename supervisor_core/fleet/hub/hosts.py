@@ -167,7 +167,6 @@ class FleetHosts(Service):
         return {worker["id"]: worker for host in self.hosts.values() for worker in host.workers}
 
     def begin(self, members: Sequence[FleetHost]) -> None:
-        """Know these hosts before any of them is heard."""
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
                 known = KnownHost(member.host_id, datetime.now(UTC), is_new=member.last_seen_at is None)
@@ -190,7 +189,6 @@ class FleetHosts(Service):
             self._daemon.follow_fleet()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Look for silent hosts until asked to stop."""
         self._stopping = stopping
         try:
             while not stopping.is_set():

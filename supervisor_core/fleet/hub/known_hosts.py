@@ -58,7 +58,6 @@ class ReportBudget:
         self._rows = self._bytes = 0
 
     def spend(self, rows: int, size: int) -> None:
-        """Count what was received."""
         now = self._clock()
         if now >= self._begun_at + MINUTE:
             self._begun_at, self._rows, self._bytes = now, 0, 0
@@ -132,7 +131,6 @@ def _missed(host: KnownHost, link: FleetConnection) -> float:
 
 
 def is_cut_off(link: FleetConnection, now: datetime) -> bool:
-    """True if the hub itself hasn't been connected for long."""
     return not link.connected and now - link.since > timedelta(seconds=CUT_OFF_SECONDS)
 
 
@@ -148,24 +146,20 @@ def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[
 
 
 def silence_in_words(host: KnownHost) -> str:
-    """How long it has been silent."""
     since = f"no message since {host.heard_at:%H:%M:%S} UTC" if host.heard_at else "not connected since the hub's start"
     return f"{since}; its workers may still run"
 
 
 def has_news(host: KnownHost, presence: PresenceMessage) -> bool:
-    """True if the hub doesn't have all that a host announces."""
     if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
         return True
     return host.have[1].is_behind(Position.of(presence.position))
 
 
 def last_sign(host: KnownHost) -> dict[str, Any]:
-    """The last sign of a host, and why it can't be followed."""
     heard = to_text(host.heard_at) if host.heard_at else None
     return {"seen_at": heard, "silent": host.silent, "trouble": host.trouble}
 
 
 def addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
-    """A worker's status under its address."""
     return {**worker, "id": str(Address(name, str(worker["id"]))), "host": name}

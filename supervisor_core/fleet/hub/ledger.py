@@ -37,7 +37,6 @@ class LedgerDatabase:
         return True
 
     def engines(self) -> tuple[Engine, Engine]:
-        """An engine each for the writer and for readers."""
         return server_ledger_engines(self._url, self._query_timeout)
 
     def begin(self, connection: Connection) -> None:

@@ -121,7 +121,6 @@ class HubLock:
 
 
 def find_hub(connection: Connection, supervisor_id: str) -> HubMachine | None:
-    """The machine that is the hub now; None if none is."""
     query = (
         "SELECT a.application_name, a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
         " JOIN pg_database d ON d.oid = l.database WHERE d.datname = current_database() AND l.locktype = 'advisory'"

@@ -68,14 +68,12 @@ class HubLink(Service):
         """Called each time that the server was prepared: it may have lost what it had."""
 
     def problem(self) -> str:
-        """The reason why commands can't be sent."""
         if self._server_failed:  # another program may answer in its place
             return self._unprepared
         again = self._connection.since != self._prepared_at
         return self._connection.problem or self._unprepared or (NOT_PREPARED if again else "")
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Stay connected until asked to stop."""
         await self._connection.subscribe(subjects.ALL_PRESENCE, self._heard)
         self._connection.came_up = self.wake
         self._connection.start()
@@ -161,7 +159,6 @@ class HubServices:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """In the order in which they are started."""
         return (self.link, self.hosts, self.dispatcher)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:

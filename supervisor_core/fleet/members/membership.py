@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 
 
 class HostState(StrEnum):
-    """The state of a host in the fleet."""
-
     JOINED = "joined"
     REVOKED = "revoked"
 
@@ -55,8 +53,6 @@ class JoinRefused(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class FleetHost:
-    """A host of the fleet."""
-
     host_id: str
     public_key: str
     state: HostState
@@ -69,7 +65,6 @@ class FleetHost:
 
     @property
     def workers(self) -> Sequence[str]:
-        """The ids of its workers."""
         return [str(each["id"]) for each in self.announced]
 
 

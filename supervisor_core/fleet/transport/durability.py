@@ -58,7 +58,6 @@ class ServerFacts:
 
 
 def facts_of(answer: Mapping[str, Any]) -> ServerFacts:
-    """The facts in an answer to `SERVER_VARIABLES`."""
     server, data = answer.get("server", {}), answer.get("data", {})
     settings = data.get("jetstream", {}).get("config") or {}
     return ServerFacts(

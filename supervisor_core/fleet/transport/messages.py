@@ -34,8 +34,6 @@ class NotPermitted(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class FleetMessage:
-    """A message from the server."""
-
     subject: str
     data: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +44,6 @@ class FleetMessage:
     message: Msg | None = field(default=None, repr=False, compare=False)
 
     async def respond(self, data: bytes) -> None:
-        """Answer a request."""
         if self.message is not None and self.message.reply:
             await self.message.respond(data)
 
@@ -57,7 +54,6 @@ class FleetMessage:
                 await self.message.ack_sync(seconds)
 
     async def redeliver(self, delay_seconds: float = 0) -> None:
-        """Have the server deliver a stored message again."""
         if self.message is not None:
             with TranslatedErrors():
                 await self.message.nak(delay_seconds)

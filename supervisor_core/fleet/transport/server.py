@@ -97,7 +97,6 @@ include "{ACCOUNTS}"
 
 
 def write_server(plan: ServerPlan) -> Path:
-    """Write the configuration of the server; returns its path."""
     plan.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     write_atomically(plan.folder / CONFIGURATION, server_text(plan))
     return plan.folder / CONFIGURATION
@@ -187,7 +186,6 @@ def _names(folder: Path, host: str) -> bool:
 
 
 def own_authority(folder: Path) -> Path | None:
-    """The certificate of our own authority, if there is one."""
     return folder / CA if (folder / CA).exists() else None
 
 
@@ -245,7 +243,6 @@ class NatsServer:
         return identity
 
     def stop(self) -> None:
-        """Stop the server, if it runs."""
         running = self.identity
         if running is None:
             return
@@ -257,7 +254,6 @@ class NatsServer:
             self._child.poll()
 
     def last_words(self) -> str:
-        """The last line that the server wrote."""
         for name in (OUTPUT, "server.log"):
             path = self._folder / name
             lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
