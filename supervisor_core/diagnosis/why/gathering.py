@@ -127,7 +127,9 @@ class Explainer:
         for seen in mine:
             facts = facts_of(host.config, seen, shown[seen.worker.id], around)
             if seen in full:
-                facts = self._recorded(seen, facts, _own_chain(host.config))
+                # A ledger without a fleet has no other host's rows, but perhaps some of an earlier name.
+                chain = host.config.supervisor.id if host.config.fleet.role == HUB else None
+                facts = self._recorded(seen, facts, chain)
                 facts = _with_log(facts, host.config, seen, ends.get(seen.worker.id), masking)
             found.append(explain(facts))
         return sorted(found, key=lambda each: each.fine)
@@ -222,6 +224,10 @@ def facts_of(
     leader = seen.found.identity
     stuck = seen.observation.state is WorkerState.STUCK
     left = [str(member) for member in seen.found.leftovers] if stuck else []
+    paused, pause = None, seen.pause
+    if pause is not None:
+        by = Issuer(pause.by, _name(pause.label)) if pause.by else None
+        paused = KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
     return WorkerFacts(
         worker_id=worker_id,
         at=seen.at,
@@ -230,7 +236,7 @@ def facts_of(
         reason=str(document["reason"]),
         fine=bool(document["fine"]),
         seen=seen.observation,
-        paused=_paused(seen),
+        paused=paused,
         given_up=given_up.words if given_up else "",
         given_up_at=_moment(given_up.at) if given_up else None,
         survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
@@ -252,15 +258,6 @@ def facts_of(
     )
 
 
-def _paused(seen: WorkerStatus) -> KnownPause | None:
-    pause = seen.pause
-    if pause is None:
-        return None
-    name = _name(pause.label)
-    by = Issuer(pause.by, name) if pause.by else None
-    return KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
-
-
 def _newest_change(connection: Connection, worker_id: str, since: datetime) -> RecentChange | None:
     """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
     own = [job for job in jobs.ended(connection, [worker_id], CODE_HANDLERS, JOBS) if _changed(job, since)]
@@ -278,11 +275,6 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> R
     tries = jobs.undoing(connection, newest.job.task_id, JOBS)
     undone = any(each.worker_id == newest.asked_for and each.outcome and each.outcome.success for each in tries)
     return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
-
-
-def _own_chain(config: SupervisorConfig) -> str | None:
-    """The name under which this host's rows are; None if the ledger has no others, also those of an earlier name."""
-    return config.supervisor.id if config.fleet.role == HUB else None
 
 
 def _newest_settings(
