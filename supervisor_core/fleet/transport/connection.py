@@ -290,7 +290,7 @@ class FleetConnection:
     async def _subscribe(self, client: Client, subject: str) -> None:
         async def handle(message: Msg) -> None:
             try:
-                got = FleetMessage(message.subject, message.data, message.headers or {}, message=message)
+                got = FleetMessage(message.subject, message.data, message=message)
                 await self._handlers[subject](got)
             except Exception:
                 log.exception("a message to %s can't be handled", message.subject)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,6 @@ class NotPermitted(RefusedError):
 class FleetMessage:
     subject: str
     data: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
     deliveries: int = 1
     """The number of times that a stored message was delivered, this one included."""
     sequence: int = 0
@@ -99,10 +98,8 @@ class Pull:
                 return None
             if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
                 about = message.metadata
-                headers = message.headers or {}
-                return FleetMessage(
-                    message.subject, message.data, headers, about.num_delivered or 1, about.sequence.stream, message
-                )
+                deliveries, sequence = about.num_delivered or 1, about.sequence.stream
+                return FleetMessage(message.subject, message.data, deliveries, sequence, message)
 
 
 class TranslatedErrors:
