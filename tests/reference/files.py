@@ -31,7 +31,6 @@ HOME: Mapping[str, str] = {
     "workers/ID.starts": "Automatic restarts within the last hour.",
     "workers/ID.lives": "The last runs: how long they lasted, how they ended, and what was decided.",
     "workers/ID.frozen": "Since when the worker has been stopped by a signal.",
-    "workers/ID.ages": "Ages of the heartbeat, for `history`.",
     "desired/ID.json": "A copy of the pause, for when the drive is away.",
     "desired/ID.quarantine": "Since when and why the worker is quarantined.",
     "output/ID.log": "Captured output of a worker. Older files end in `.1`, `.2` …",

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,8 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
-from supervisor_core.workers.health import Heartbeat, WorkerState
-from supervisor_core.workers.heartbeats.files import heartbeat_path, read_ages, supervisor_heartbeat_path
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.heartbeats.files import heartbeat_path, supervisor_heartbeat_path
 from supervisor_core.workers.heartbeats.service import HeartbeatService, next_due
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
@@ -127,20 +127,6 @@ def test_what_a_worker_said_of_itself_gets_its_row(place: Place) -> None:
 
     play(place, story)
     assert place.rows()["a"].startswith("stopped")
-
-
-def test_the_age_of_each_heartbeat_is_kept_for_pictures(place: Place) -> None:
-    looked = observe_workers(place.host, list(place.host.config.workers.values()))
-    beat = Heartbeat("running", looked[0].at - timedelta(seconds=42))
-    running = looked[0].observation._replace(heartbeat=beat, pid=7)
-    at = [replace(looked[0], observation=running, at=looked[0].at + timedelta(minutes=5 * n)) for n in range(3)]
-    service = HeartbeatService(DaemonContext(place.host, place.ledger), Blocking(1), place.look)
-    (place.host.config.state_dir / "workers").mkdir(exist_ok=True)
-    for each in at:
-        service.keep_ages([each, looked[1]])
-    kept = read_ages(place.host.config.state_dir, "a", at[0].at - timedelta(minutes=5), at[2].at)
-    assert [round(age.seconds) for age in kept] == [42, 342]
-    assert read_ages(place.host.config.state_dir, "b", at[0].at - timedelta(minutes=5), at[2].at) == []
 
 
 def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None:
