@@ -181,7 +181,7 @@ async def test_a_storm_of_429_is_waited_out_as_asked(home: SlackHome, slack: Pla
     slack.fault("ratelimited", "chat.postEphemeral", retry_after=WAIT_ASKED)
     await slack.user("viewer").slash("/supervisor puase")
     await settled(home)
-    await slack.user("viewer").sees("Did you mean /supervisor pause OrionMX")
+    await slack.user("viewer").sees("Did you mean /supervisor pause")
     for method in ("chat.postMessage", "chat.update", "chat.postEphemeral"):
         not_earlier_than_asked(slack, method)
     for method in asked:

@@ -241,11 +241,10 @@ def test_the_overview(workers: Sequence[tuple[str, str | None, bool, bool]], hos
     is_harmless(overview(host, shown, {each["id"]: ("pause", "restart") for each in shown}, "nonce", more=True))
 
 
-@given(text, st.lists(text, max_size=2), st.lists(name, min_size=1, max_size=100, unique=True), label)
-def test_an_answer_to_a_mistake(said: str, meant: Sequence[str], targets: Sequence[str], why: str | None) -> None:
+@given(text, text, st.lists(name, min_size=1, max_size=100, unique=True), label)
+def test_an_answer_to_a_mistake(said: str, meant: str, targets: Sequence[str], why: str | None) -> None:
     command = Command("pause", targets[0], (targets[0],), {}, why)
-    offered = [(command, True), (command, False)]
-    is_harmless(mistake(said, "nonce", meant, offered, Menu("block", command, targets, asks=True)))
+    is_harmless(mistake(said, "nonce", meant, command, Menu("block", command, targets, asks=True), asks=True))
 
 
 @given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), repeated(text, 30), st.sampled_from(Membership))
