@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bot import pools
 from bot.access import checks, people
-from bot.inbound import connection, dispatcher, notices, reconnection
+from bot.inbound import connection, dispatcher, notices
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
 from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
@@ -183,7 +183,6 @@ def _slack() -> Rows:
     yield "Home tabs", f"one every {interval(rate_limits.HOMES_SECONDS)}, after {rate_limits.HOMES_BURST} at once"
     yield "Time until a silent connection is replaced", duration(connection.SILENT_SECONDS)
     yield "Outage that is announced afterwards", f"longer than {duration(notices.SHORTEST_GAP)}"
-    yield "Old connections of ours that Slack may still count", f"{reconnection.MOST_GHOSTS}"
 
 
 def _daemon() -> Rows:

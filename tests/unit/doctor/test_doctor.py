@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
@@ -14,14 +13,11 @@ import pytest
 from bot.doctor import app, people
 from bot.doctor import channels as places
 from bot.doctor.tokens import hide_secrets
-from bot.inbound.connection import ConnectionCount
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
-from supervisor_core.doctor.daemon import DaemonState
 from supervisor_core.doctor.host import compare_clock
 from supervisor_core.host.disks import remote_kind
-from supervisor_core.host.network import DIRECT
 from supervisor_core.storage.ledger_file import envelope_times, file_state
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -154,35 +150,6 @@ def test_tokens_of_two_apps_are_told_apart(app_id: str, url: str, other: bool) -
     if found:
         assert "different apps" in found.message
         assert "ticket" not in found.message
-
-
-RUNNING = DaemonState("running", {"services": [{"name": "slack", "state": "running", "health": "healthy"}]})
-
-
-@pytest.mark.parametrize(
-    ("counted", "words"),
-    [
-        (None, "; whether another process uses this token isn't known"),
-        (
-            ConnectionCount(datetime(2026, 2, 5, 14, 30, tzinfo=UTC), 1, 1),
-            (
-                "; when it connected at 2026-02-05 14:30 UTC, no other process used this token; "
-                "a process that connected later isn't known"
-            ),
-        ),
-        (
-            ConnectionCount(datetime(2026, 2, 5, 14, 30, tzinfo=UTC), 2, 1, 1),
-            (
-                "; when it connected at 2026-02-05 14:30 UTC, Slack may have counted a connection that was cut, "
-                "or another process; a process that connected later isn't known"
-            ),
-        ),
-    ],
-)
-def test_beside_a_daemon_doctor_says_what_is_known_and_what_is_not(counted: ConnectionCount | None, words: str) -> None:
-    told = asyncio.run(app.check_connection("wss://nowhere.invalid", RUNNING, counted, DIRECT))
-    assert told.ok
-    assert told.message == f"the daemon is connected{words}"
 
 
 def test_a_token_that_names_no_scopes_is_not_accused() -> None:

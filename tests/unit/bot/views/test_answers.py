@@ -24,7 +24,6 @@ from bot.views.cards.notices import (
     connection_gap_notice,
     introduction,
     not_a_member_hint,
-    other_connection_notice,
     welcome,
 )
 from supervisor_core.commands.catalog import CATALOG
@@ -104,7 +103,6 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "introduction": introduction("build-7", "", ()),
     "introduction_elsewhere": introduction("my_host", "C0OPS", ("C0OPS", "C0NIGHT")),
     "was_away": connection_gap_notice("Host", GAPS[:1], away=True),
-    "not_alone": other_connection_notice("Slack counts 2 connections, and this supervisor has 1."),
     "not_a_member": with_hint(text_message("OrionMX: paused"), not_a_member_hint("C0OPS", "supervisor")),
     "unknown_ids": unknown_ids("Host", ["slack.access.operators: U0GONE (Gone) is deactivated, and gets no rights"]),
     "refused_unknown": text_message(unknown()[0]),
@@ -154,10 +152,6 @@ def test_help_of_each_topic_and_mistakes_name_nobody() -> None:
         if not name.startswith("refused"):
             assert "<@" not in str(made), name
             assert "<!channel" not in str(made), name
-
-
-def test_a_reason_that_names_somebody_pings_nobody() -> None:
-    assert "<!" not in str(other_connection_notice(HOSTILE))
 
 
 def test_workers_stand_as_they_are_configured_those_in_trouble_first() -> None:

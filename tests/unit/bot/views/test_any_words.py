@@ -26,7 +26,7 @@ from bot.views.cards.approval import ApprovalDetails, approval_card, approval_re
 from bot.views.cards.card import command_card
 from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.next_steps import CardContext, UndoState
-from bot.views.cards.notices import connection_gap_notice, other_connection_notice
+from bot.views.cards.notices import connection_gap_notice
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.code.watch.rules import Bake, BakeState
@@ -261,7 +261,6 @@ def test_a_refusal(told: set[str], only: Sequence[str], kind: Membership) -> Non
 def test_a_notice(host: str, reason: str, troubles: Sequence[str]) -> None:
     for content in (
         connection_gap_notice(host, [(NOW, NOW + timedelta(minutes=n)) for n in range(40)], away=False),
-        other_connection_notice(reason),
         unknown_ids(host, troubles),
         code_message(f"{host}\n{reason}"),
         with_hint(text_message("Well."), "small print"),
