@@ -21,9 +21,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access.on_call import OnCallPeople, OnCallUsers
 from bot.access.rules import Person, Refusal, group_ids
-from bot.outbound.error_kinds import FORBIDDEN
 from bot.outbound.rate_limits import HeldError, Pace
-from bot.outbound.slack_errors import explain, failure_text, is_temporary, kind_of, retry_after
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, is_temporary, kind_of, retry_after
 from supervisor_core.alerts.oncall import is_source
 
 REMEMBERED_SECONDS = 60.0
@@ -134,7 +133,7 @@ class People:
             except HeldError as error:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
-                if fresh and kind_of(error) in FORBIDDEN:
+                if fresh and kind_of(error) is ErrorKind.PERMISSION:
                     raise UnverifiedError(f"Slack doesn't answer: {explain(error)}", permanent=True) from error
                 if not is_temporary(error):
                     log.error("Slack doesn't know %s: %s", user_id, explain(error))  # noqa: TRY400
@@ -166,7 +165,9 @@ class People:
         try:
             members = await (self._in_group(circle) if group else self._in_channel(circle))
         except (SlackApiError, NoRightsError) as error:
-            if isinstance(error, SlackApiError) and (is_temporary(error) or (fresh and kind_of(error) in FORBIDDEN)):
+            if isinstance(error, SlackApiError) and (
+                is_temporary(error) or (fresh and kind_of(error) is ErrorKind.PERMISSION)
+            ):
                 raise
             what = "user group" if group else "channel"
             why = explain(error) if isinstance(error, SlackApiError) else error

@@ -16,8 +16,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
-from bot.outbound.error_kinds import FORBIDDEN
-from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, kind_of, retry_after
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
@@ -199,7 +198,7 @@ class Link:
         asked = None
         if isinstance(error, SlackApiError):
             asked = retry_after(error)
-            if kind_of(error) in FORBIDDEN:
+            if kind_of(error) is ErrorKind.PERMISSION:
                 raise token_refused("SLACK_APP_TOKEN", explain(error)) from None
         self._wrong(f"Slack can't be reached: {failure_text(error)}")
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
