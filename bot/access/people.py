@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import ClientError
@@ -163,7 +164,11 @@ class People:
             return known[1]
         group = circle.startswith("S")
         try:
-            members = await (self._in_group(circle) if group else self._in_channel(circle))
+            if group:
+                ask = partial(self._client.usergroups_users_list, usergroup=circle)
+                members = frozenset((await self._ask("usergroups.users.list", ask))["users"] or ())
+            else:
+                members = await self._in_channel(circle)
         except (SlackApiError, NoRightsError) as error:
             if isinstance(error, SlackApiError) and (
                 is_temporary(error) or (fresh and kind_of(error) is ErrorKind.PERMISSION)
@@ -176,10 +181,6 @@ class People:
         self._members[circle] = (self._clock(), members)
         return members
 
-    async def _in_group(self, group: str) -> frozenset[str]:
-        answer = await self._ask("usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=group))
-        return frozenset(answer["users"] or ())
-
     async def _in_channel(self, channel: str) -> frozenset[str]:
         """All members of a channel, or nobody: never a part of them."""
         info = await self._ask("conversations.info", lambda: self._client.conversations_info(channel=channel))
@@ -188,18 +189,13 @@ class People:
         found: set[str] = set()
         cursor = ""
         for _ in range(MOST_PAGES):
-            page = await self._page(channel, cursor)
+            ask = partial(self._client.conversations_members, channel=channel, limit=PAGE, cursor=cursor or None)
+            page = await self._ask("conversations.members", ask)
             found.update(page["members"] or ())
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return frozenset(found)
         raise NoRightsError(f'it has more than {MOST_PAGES * PAGE:,} members. For all full members, use "*"')
-
-    async def _page(self, channel: str, cursor: str) -> AsyncSlackResponse:
-        return await self._ask(
-            "conversations.members",
-            lambda: self._client.conversations_members(channel=channel, limit=PAGE, cursor=cursor or None),
-        )
 
     async def _ask(self, method: str, call: Callable[[], Awaitable[AsyncSlackResponse]]) -> AsyncSlackResponse:
         """Call Slack, unless it asked us to leave this method alone for a while."""

@@ -68,10 +68,15 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
         answer = await asking(asking.client.auth_test)
     except SlackRefusalError as error:
         return None, [
-            _clock(error.headers, asked),
-            CheckResult(BOT, False, _refused(str(error)), _bot_remedy(error.word)),
+            compare_clock(str(error.headers.get("Date") or ""), asked, datetime.now(UTC)),
+            CheckResult(
+                BOT,
+                False,
+                f"Slack rejects the bot token: {error}; {NOT_LOOKED}",
+                NEW_BOT_TOKEN if error.word in UNINSTALLED else COPY_BOT_TOKEN,
+            ),
         ]
-    time = _clock(answer.headers, asked)
+    time = compare_clock(str(answer.headers.get("Date") or ""), asked, datetime.now(UTC))
     if not answer.get("bot_id"):
         message = f"this is a user token ({answer['user']}), not a bot token; {NOT_LOOKED}"
         return None, [time, CheckResult(BOT, False, message, COPY_BOT_TOKEN)]
@@ -126,11 +131,7 @@ async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> Che
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
     except SlackRefusalError:
         return None
-    return compare_apps(str(bot.get("app_id") or ""), url)
-
-
-def compare_apps(app_id: str, url: str) -> CheckResult | None:
-    """Compare the app of the bot with the one in the address of the connection."""
+    app_id = str(bot.get("app_id") or "")
     theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
     if not app_id or not theirs or theirs == app_id:
         return None
@@ -176,27 +177,15 @@ async def _others(url: str, network: Network) -> int:
     It is never read again, so Slack knows that an envelope sent to it is lost.
     """
     async with ClientSession() as session:
-        ours = Connection(session, url, _never, set(), network)  # as the daemon would
+        ours = Connection(session, url, _ignore, set(), network)  # as the daemon would
         async with asyncio.timeout(CALL_SECONDS):
             await ours.open()
         await ours.close()
         return ours.connections - 1
 
 
-async def _never(_connection: Connection, _envelope: Envelope) -> None:
+async def _ignore(_connection: Connection, _envelope: Envelope) -> None:
     """Ignore envelopes: this connection only counts the others."""
-
-
-def _clock(headers: Mapping[str, str], asked: datetime) -> CheckResult:
-    return compare_clock(str(headers.get("Date") or ""), asked, datetime.now(UTC))
-
-
-def _refused(word: str) -> str:
-    return f"Slack rejects the bot token: {word}; {NOT_LOOKED}"
-
-
-def _bot_remedy(word: str) -> str:
-    return NEW_BOT_TOKEN if word in UNINSTALLED else COPY_BOT_TOKEN
 
 
 def _no_connection(error: SlackRefusalError) -> tuple[str, str]:

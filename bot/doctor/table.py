@@ -7,7 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 
 from bot.doctor import app, channels, people
 from bot.doctor.slack_queries import REACH, SlackQueries, SlackUnreachableError
-from bot.doctor.tokens import TokenResult, check_tokens, hide_secrets, secret_values
+from bot.doctor.tokens import check_tokens, hide_secrets, secret_values
 from bot.outbound.slack_api import one_session
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
@@ -30,21 +30,21 @@ def check_slack(config: SupervisorConfig) -> list[CheckResult]:
     """Everything about Slack but clicks, and the clock, which is compared with Slack's."""
     if not config.slack.enabled:
         return [check_clock("Slack is off"), CheckResult(NAME, True, "off: slack.enabled is false")]
-    tokens = _tokens(config)
-    if tokens.credentials is None:
-        return [check_clock("needs valid Slack tokens"), tokens.check]
+    tokens, credentials = _tokens(config)
+    if credentials is None:
+        return [check_clock("needs valid Slack tokens"), tokens]
     try:
-        checks = _SlackChecks(config, tokens.credentials, _daemon_state(config))
+        checks = _SlackChecks(config, credentials, _daemon_state(config))
     except NetworkError:
         reason = "needs a valid proxy and certificates; see network"
-        return [check_clock(reason), tokens.check, CheckResult(NAME, True, f"not checked: {reason}")]
+        return [check_clock(reason), tokens, CheckResult(NAME, True, f"not checked: {reason}")]
     results = asyncio.run(checks.run())
-    return hide_secrets(secret_values(tokens.credentials), [tokens.check, *results])
+    return hide_secrets(secret_values(credentials), [tokens, *results])
 
 
 def check_clicks(config: SupervisorConfig) -> list[CheckResult]:
     """The check of interactivity, where Slack is used at all."""
-    used = config.slack.enabled and _tokens(config).credentials is not None
+    used = config.slack.enabled and _tokens(config)[1] is not None
     return [app.check_interactivity(config.state_dir / LEDGER_FILE)] if used else []
 
 
@@ -54,7 +54,7 @@ SLACK_CHECKS = (
 )
 
 
-def _tokens(config: SupervisorConfig) -> TokenResult:
+def _tokens(config: SupervisorConfig) -> tuple[CheckResult, SlackCredentials | None]:
     slack = config.slack
     wanted = bool(slack.alert_channel or slack.access.operators or slack.access.approvers)
     return check_tokens(config.environ, config.path.parent, wanted=wanted)

@@ -19,7 +19,7 @@ from bot.access.rules import Person, may_approve, may_give
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import follows_until, position
 from bot.outbound.messages import DroppedError
-from bot.outbound.rate_limits import PUBLISH, Pace, home_gates, is_requested
+from bot.outbound.rate_limits import PUBLISH, Pace, gates, is_requested
 from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import ErrorKind, error_code, explain, kind_of
 from bot.pools import quick
@@ -193,14 +193,14 @@ class HomePublisher:
         """Publish the page over its predecessor, so that a slow call never replaces a newer page; return its hash.
 
         After a crash the stored hash may be old, but this page is still the newest."""
-        self._pace.used(home_gates(message))
+        self._pace.used(gates(message))
         crashpoints.reach("home.publish:before")
         try:
             view_hash = await self._slack.publish(message.subject, view, message.address.get("hash"))
         except SlackApiError as error:
             if error_code(error) != CONFLICT:
                 raise
-            self._pace.used(home_gates(message))
+            self._pace.used(gates(message))
             view_hash = await self._slack.publish(message.subject, view, None)
         crashpoints.reach("home.publish:after")
         return view_hash

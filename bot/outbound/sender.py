@@ -25,9 +25,9 @@ from bot.outbound.rate_limits import (
     HeldError,
     Pace,
     edit_gates,
+    gates,
     hold_key,
     post_gates,
-    whisper_gates,
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
 from bot.outbound.slack_errors import ErrorKind, error_code, explain, is_temporary, kind_of
@@ -274,7 +274,7 @@ class MessageSender:
     async def _whisper(self, message: PendingMessage, content: Content) -> None:
         """Send to one person: by their request's response URL, else in the channel, else in their direct messages."""
         payload = message.payload
-        self.pace.used(whisper_gates(message))
+        self.pace.used(gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
         if url:
             if await self._slack.answer(str(url), content, replace=bool(payload.get("replace"))):

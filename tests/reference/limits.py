@@ -171,9 +171,8 @@ def _slack() -> Rows:
     yield "Duration of an upload", duration(slack_api.UPLOAD_SECONDS)
     yield "Unanswered calls", f"{delivery.UNDER_WAY}, and {delivery.UNDER_WAY_OF_ONE} of one method"
     yield "Longest wait that Slack can ask for", duration(slack_errors.LONGEST_WAIT_SECONDS)
-    for tier in filter(None, rate_limits.RateTier):
-        methods = ", ".join(f"`{name}`" for name, its in rate_limits.TIERS.items() if its is tier)
-        yield f"Calls of one method in tier {tier.name.lower()}", f"Slack allows {tier} a minute: {methods}"
+    for method, most in rate_limits.PER_MINUTE.items():
+        yield f"Calls of `{method}`, of which {rate_limits.SHARE_OF_TIER:.0%} are used", f"{most} a minute"
     yield "Edits of one message", f"one every {interval(rate_limits.EDIT_OF_ONE_SECONDS)}"
     yield "Edits of all messages", f"one every {interval(rate_limits.EDIT_SECONDS)}"
     yield (

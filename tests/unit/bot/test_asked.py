@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bot.inbound.dispatcher import Refusals
 from bot.inbound.identity import Identity
 from bot.outbound.messages import card_place
+from bot.outbound.slack_api import SlackApi
 from bot.requests.request import (
     Request,
     from_command_button,
@@ -125,5 +126,7 @@ class Heard:
 def test_nobody_is_refused_what_they_did_not_ask_for(text: str, told: list[str]) -> None:
     heard = Heard()
     event = {"event": {**SPOKEN, "text": text}}
-    asyncio.run(Refusals(heard, ME).refuse("events_api", event, LedgerUnavailable("The disk is full.")))
+    asyncio.run(
+        Refusals(cast("SlackApi", heard), ME).refuse("events_api", event, LedgerUnavailable("The disk is full."))
+    )
     assert heard.told == told

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from bot import scopes
 from bot.outbound.messages import HOME, WHISPER
-from bot.outbound.rate_limits import LONGEST_HOLD_SECONDS, MINUTE, TIERS, Pace, gates, method
+from bot.outbound.rate_limits import LONGEST_HOLD_SECONDS, MINUTE, PER_MINUTE, Pace, gates, method
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.storage.outbox import FILE, PendingMessage
 
@@ -75,11 +74,7 @@ def test_in_a_storm_no_minute_has_more_calls_than_slack_allows(kind: str) -> Non
         clock.now += pace.wait(gates(message))
         pace.used(gates(message))
         calls.append(clock.now)
-    allowed = TIERS[method(STORMS[kind](0))]
+    allowed = PER_MINUTE[method(STORMS[kind](0))]
     most = max(sum(moment <= other < moment + MINUTE for other in calls) for moment in calls)
     assert most <= allowed
     assert most > allowed / 6, "and it isn't needlessly slow"
-
-
-def test_the_tier_of_every_method_that_is_used_is_known() -> None:
-    assert set(TIERS) == scopes.METHODS
