@@ -123,9 +123,10 @@ class SlackService(Chat):
             await self._run(stopping)
 
     async def _run(self, stopping: asyncio.Event) -> None:
-        identity = await run_until_stopped(
-            stopping, find_identity(self._client, stopping, self.pulse, self._report_trouble)
-        )
+        def report(trouble: str) -> None:
+            self._trouble = trouble
+
+        identity = await run_until_stopped(stopping, find_identity(self._client, stopping, self.pulse, report))
         if identity is None:
             return
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
@@ -181,9 +182,6 @@ class SlackService(Chat):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _report_trouble(self, trouble: str) -> None:
-        self._trouble = trouble
-
     def _handlers_now(self) -> RequestHandlers:
         """The handlers by the configuration in force."""
         if self._handlers is None:
@@ -191,8 +189,7 @@ class SlackService(Chat):
         return self._handlers
 
     def _build_handlers(self, identity: Identity) -> RequestHandlers:
-        slack, config = self._config.slack, self._config
-        rules = self._rules(identity)
+        config = self._config
         return build_handlers(
             config,
             self._client,
@@ -200,8 +197,10 @@ class SlackService(Chat):
             self._approvals,
             self._context,
             AccessChecks(
-                People(self._client, {who for who, _ in configured_ids(slack, config.teams)}, on_call=self._on_call),
-                rules,
+                People(
+                    self._client, {who for who, _ in configured_ids(config.slack, config.teams)}, on_call=self._on_call
+                ),
+                self._rules(identity),
             ),
             self._composer(identity),
             self._pages,

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +26,6 @@ from slack_playground.blockkit import check_message
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from tests.support.homes import ROOT, SUPERVISOR
-from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until
 
 PATIENCE = 180.0
@@ -314,18 +312,3 @@ def test_a_step_of_the_tour_that_comes_to_something_else_is_told_with_what_was_e
     assert "Scene 1, 'A rollback that nobody approves', failed." in story
     assert re.search(r"Expected the command to end, .*\n(.*\n)*.*Look twice a second", story)
     assert "What comes after" not in story
-
-
-def test_everything_that_is_needed_is_in_the_makefile() -> None:
-    make = shutil.which("make") or skip_or_fail("there is no make")
-    planned = subprocess.run(
-        [make, "-n", "demo", "ARGS=--tour", "VENV=/nowhere"], cwd=ROOT, capture_output=True, text=True
-    ).stdout
-    assert planned.index("-m venv /nowhere") < planned.index("/nowhere/bin/supervisor demo --tour")
-    assert "[demo,fleet" not in planned
-    fleet = subprocess.run(
-        [make, "-n", "demo", "ARGS=--fleet", "VENV=/nowhere"], cwd=ROOT, capture_output=True, text=True
-    ).stdout
-    assert fleet.index("[demo,fleet,nats-server]") < fleet.index("/nowhere/bin/supervisor demo --fleet")
-    listed = subprocess.run([make, "help"], cwd=ROOT, capture_output=True, text=True).stdout
-    assert "make demo" in listed
