@@ -49,26 +49,26 @@ FLEET_TO_TRY = (
 
 def greeting(stage: Stage) -> Json:
     """The demo's message in the channel."""
-    words: dict[str, object] = {"file": stage.home.incoming / "empty.txt", "approver": APPROVER}
+    values: dict[str, object] = {"file": stage.home.incoming / "empty.txt", "approver": APPROVER}
     if stage.hosts:
         last = stage.hosts[HOSTS[-1]]
-        words |= {"pid": last.process.pid, "again": last.line("daemon", "start")}
+        values |= {"pid": last.process.pid, "again": last.line("daemon", "start")}
     blocks: list[Json] = []
     for number, (task, result) in enumerate(FLEET_TO_TRY if stage.hosts else TO_TRY, start=1):
-        text = f"{number}.  {task}\n{result}".format_map(words)
+        text = f"{number}.  {task}\n{result}".format_map(values)
         blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": text}})
     blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": MORE}]})
     author = {"user": "U0DEMO", "bot_id": "B0DEMO", "username": "Demo", "icon_emoji": ":seedling:"}
-    said = FLEET_GREETING if stage.hosts else GREETING
-    return author | {"text": said, "attachments": [{"color": "#2f6fb0", "blocks": blocks}]}
+    headline = FLEET_GREETING if stage.hosts else GREETING
+    return author | {"text": headline, "attachments": [{"color": "#2f6fb0", "blocks": blocks}]}
 
 
 async def run_stage(stage: Stage) -> None:
     """Greet in the channel and print the address, then wait forever."""
     stage.slack.server.world.post(stage.slack.channel(CHANNEL).channel, greeting(stage))
-    what = "a hub, three hosts with a worker each" if stage.hosts else f"a supervisor, its worker {WORKER}"
+    running = "a hub, three hosts with a worker each" if stage.hosts else f"a supervisor, its worker {WORKER}"
     line = stage.home.line(*(("fleet", "list") if stage.hosts else ("audit",)))
-    _print(RUNNING.format(what=what, address=stage.address, channel=CHANNEL, line=line))
+    _print(RUNNING.format(what=running, address=stage.address, channel=CHANNEL, line=line))
     await asyncio.Event().wait()
 
 

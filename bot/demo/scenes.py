@@ -167,10 +167,10 @@ async def lost_host(tour: Tour) -> None:
     host = tour.stage.hosts[LOST]
     tour.acts("shell", f"$ kill -9 {host.process.pid}  # the daemon of {LOST}")
     await host.kill()
-    begun = time.monotonic()
+    started_at = time.monotonic()
     card = await tour.message_with("Acknowledge")
     await card.shows(LOST)
-    tour.shows(card, f"(after {time.monotonic() - begun:.0f} s)")
+    tour.shows(card, f"(after {time.monotonic() - started_at:.0f} s)")
     await tour.asks(OPERATOR, f"/supervisor status {LOST}/{WORKER}", "unresponsive")
     tour.acts("shell", f"$ supervisor daemon start  # on {LOST}")
     await host.start({})

@@ -47,7 +47,7 @@ class Tour:
 
     async def play(self, scenes: Sequence[Scene]) -> bool:
         """Play these scenes; False if a check failed, which is printed."""
-        begun = time.monotonic()
+        started_at = time.monotonic()
         for number, scene in enumerate(scenes, start=1):
             title = (scene.__doc__ or "").split("\n")[0]
             rule = "─" * max(WIDTH - len(title) - len(str(number)) - 8, 4)
@@ -57,7 +57,7 @@ class Tour:
             except (ExpectedError, NotSeen) as error:
                 self._write("", self._in(RED, f"✗ Scene {number}, {title!r}, failed."), *str(error).split("\n"))
                 return False
-        self._write("", f"{len(scenes)} scenes in {time.monotonic() - begun:.1f} s. All checks passed.")
+        self._write("", f"{len(scenes)} scenes in {time.monotonic() - started_at:.1f} s. All checks passed.")
         return True
 
     async def asks(self, name: str, text: str, *expected: str) -> None:
@@ -110,7 +110,7 @@ class Tour:
         """Print each new headline of a message until the command on it has ended."""
         world, patience = self.stage.slack.server.world, self.stage.slack.patience
         ts, queue = (await card.message())["ts"], world.feed.listen(0)
-        shown, ended = list[str](), False
+        printed, ended = list[str](), False
         try:
             while not ended:
                 async with asyncio.timeout(patience):
@@ -118,17 +118,17 @@ class Tour:
                     while event["type"] != "message" or event["message"]["ts"] != ts:
                         event = await queue.get()
                 lines = transcript.message_lines(event["message"], world.workspace)
-                if lines[:1] != shown[:1]:
-                    self.prints("" if shown else self._bot, lines[:1])
-                shown = lines
+                if lines[:1] != printed[:1]:
+                    self.prints("" if printed else self._bot, lines[:1])
+                printed = lines
                 waits = any(button["text"]["text"] == "Approve" for button in _buttons(event["message"]))
                 ended = not waits and IN_PROGRESS not in with_emoji(lines[0])
         except TimeoutError:
             text = f"Expected the command to end, but its message didn't change for {patience:g} s:"
-            raise ExpectedError("\n".join([text, *shown])) from None
+            raise ExpectedError("\n".join([text, *printed])) from None
         finally:
             world.feed.forget(queue)
-        self.prints("", shown[1:])
+        self.prints("", printed[1:])
 
     def expect(self, what: str, found: object, expected: object) -> None:
         """Check a value; the tour ends if it's another."""
@@ -149,8 +149,8 @@ class Tour:
 
     def prints(self, name: str, lines: Iterable[str], note: str = "") -> None:
         """Print lines of Slack or of a shell."""
-        shown = [part for line in lines for part in _wrapped(with_emoji(line))] or [""]
-        for number, line in enumerate(shown):
+        parts = [part for line in lines for part in _wrapped(with_emoji(line))] or [""]
+        for number, line in enumerate(parts):
             self._write(self._in(DIM, name.ljust(NAME) if number == 0 else " " * NAME) + line)
         if note:
             self._write(" " * NAME + self._in(DIM, note))
