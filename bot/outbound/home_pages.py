@@ -17,12 +17,11 @@ from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.people import UnverifiedError
 from bot.access.rules import Person, may_approve, may_give
 from bot.outbound.content import MessageComposer
-from bot.outbound.error_kinds import ErrorKind
 from bot.outbound.home import follows_until, position
-from bot.outbound.messages import ContentRefusedError, DroppedError
-from bot.outbound.rate_limits import PUBLISH, Pace, home_gates, is_requested
+from bot.outbound.messages import DroppedError
+from bot.outbound.rate_limits import PUBLISH, Pace, gates, is_requested
 from bot.outbound.slack_api import SlackApi
-from bot.outbound.slack_errors import error_code, explain, kind_of
+from bot.outbound.slack_errors import ErrorKind, error_code, explain, kind_of
 from bot.pools import quick
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.home.page import home, plain_home, refused_home
@@ -175,20 +174,17 @@ class HomePublisher:
         try:
             view_hash = await self._publish_whole_or_plain(message, page)
         except SlackApiError as error:
-            if kind_of(error) is ErrorKind.CONTENT:
-                raise ContentRefusedError(f"Slack refuses the page as plain text, too: {explain(error)}") from None
             if error_code(error) not in NOBODY:
                 raise
-            reason = f"App Home can't be shown to {message.subject}: {explain(error)}"
-            log.warning("%s", reason)
-            raise DroppedError(reason) from None
+            raise DroppedError(f"App Home can't be shown to {message.subject}: {explain(error)}") from None
         return {"hash": view_hash, "mark": mark, "at": message.payload.get("at")}
 
     async def _publish_whole_or_plain(self, message: PendingMessage, page: HomePage) -> str:
         try:
             return await self._publish_view(message, page.view)
         except SlackApiError as error:
-            if kind_of(error) is not ErrorKind.CONTENT or page.view is page.plain:
+            is_content = kind_of(error) is ErrorKind.OTHER and error_code(error) not in NOBODY
+            if not is_content or page.view is page.plain:
                 raise
             log.error("Slack refuses the page of %s: %s; it's shown as plain text", message.subject, explain(error))  # noqa: TRY400
         return await self._publish_view(message, page.plain)
@@ -197,14 +193,14 @@ class HomePublisher:
         """Publish the page over its predecessor, so that a slow call never replaces a newer page; return its hash.
 
         After a crash the stored hash may be old, but this page is still the newest."""
-        self._pace.used(home_gates(message))
+        self._pace.used(gates(message))
         crashpoints.reach("home.publish:before")
         try:
             view_hash = await self._slack.publish(message.subject, view, message.address.get("hash"))
         except SlackApiError as error:
             if error_code(error) != CONFLICT:
                 raise
-            self._pace.used(home_gates(message))
+            self._pace.used(gates(message))
             view_hash = await self._slack.publish(message.subject, view, None)
         crashpoints.reach("home.publish:after")
         return view_hash

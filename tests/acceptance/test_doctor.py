@@ -521,12 +521,11 @@ def away(slack: Any, kind: str, method: str, **parameters: Any) -> None:
         ("error", {"error": "internal_error"}, "Slack responds internal_error"),
     ],
 )
-@pytest.mark.parametrize("method", ["*", "users.info"])
 def test_slack_away_is_told_once(
-    home: Home, slack: Any, doctor: Doctor, kind: str, parameters: dict[str, Any], message: str, method: str
+    home: Home, slack: Any, doctor: Doctor, kind: str, parameters: dict[str, Any], message: str
 ) -> None:
     peopled(slack)
-    away(slack, kind, method, **parameters)
+    away(slack, kind, "*", **parameters)
     told = doctor(home, slack)
     told.fails_only("slack", message, "doctor again" if kind == "ratelimited" else "SLACK_API_URL")
     assert slack.api_url in told["slack"]["message"]
@@ -604,9 +603,7 @@ async def test_with_a_daemon_it_is_the_daemon_that_is_asked(home: Home, slack: P
     told = await asyncio.to_thread(examined, home, slack)
     assert told.failed == [], told.output
     assert f"pid {daemon.pid}" in told["daemon"]["message"]
-    message = told["slack_connection"]["message"]
-    assert message.startswith("the daemon is connected; when it connected at 20")
-    assert message.endswith("no other process used this token; a process that connected later isn't known")
+    assert told["slack_connection"]["message"] == "the daemon is connected"
     assert len(slack.journal("connection")) == opened, "no connection beside the daemon's"
 
     os.kill(daemon.pid, signal.SIGSTOP)
@@ -628,7 +625,7 @@ async def test_a_daemon_that_sees_somebody_else_says_so(home: Home, slack: Playg
         await started(home, slack)
         await slack.connected(2)
         told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("slack_connection", "another process uses the same token", "If another process")
+    told.fails_only("slack_connection", "another process may use the same token", "If another process")
 
 
 async def test_a_daemon_that_was_started_without_tokens(home: Home, slack: Playground) -> None:

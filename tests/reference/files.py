@@ -39,7 +39,6 @@ HOME: Mapping[str, str] = {
     "config_change.json": "The configuration that is being applied.",
     "config_settings.json": "Digests of the settings at the last start, to tell what changed.",
     "config_last_good.json": "The newest configuration without mistakes, used while the file is broken.",
-    "slack_connections.json": "How many connections of the app Slack counted when the bot last connected.",
     "slack_heard.json": "When the bot last heard from Slack.",
     "retention.swept": "When old rows and files were last deleted.",
     "retention.parts": "The finished parts of a deletion in progress.",

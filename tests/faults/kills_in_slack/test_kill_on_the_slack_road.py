@@ -219,8 +219,8 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
     await started(home, slack)
     await settled(home)
     operator = slack.user("operator")
-    await operator.sees("Did you mean /supervisor pause OrionMX")
-    times = slack.channel("ops").conversation(operator).count("Did you mean /supervisor pause OrionMX")
+    await operator.sees("Did you mean /supervisor pause")
+    times = slack.channel("ops").conversation(operator).count("Did you mean /supervisor pause")
     assert times in ((1, 2) if point in MAYBE_TOLD else (1,))
     assert slack.channel("ops").messages() == []
     assert home.trail() == []

@@ -6,25 +6,22 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bot.inbound.dispatcher import Refusals
 from bot.inbound.identity import Identity
-from bot.outbound.messages import WHISPER, answer, card_place, whisper
+from bot.outbound.messages import card_place
+from bot.outbound.slack_api import SlackApi
 from bot.requests.request import (
     Request,
     from_command_button,
-    from_direct_message,
     from_form,
-    from_form_opening,
-    from_mention,
     is_direct_message,
 )
 from bot.views.blocks import Content, text_message
-from bot.views.forms import command_form, command_picker
-from supervisor_core.alerts.messages import NOTICE
+from bot.views.forms import command_form
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import LedgerUnavailable
@@ -75,72 +72,6 @@ def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, 
     assert is_direct_message(DIRECT)
     assert is_direct_message({**DIRECT, "thread_ts": "1.1"})
     assert not is_direct_message({**DIRECT, **other})
-
-
-def test_a_direct_message_is_answered_where_it_was_said_and_seen_there_alone() -> None:
-    asked = from_direct_message(spoken())
-    assert asked is not None
-    assert (asked.text, asked.user, asked.team, asked.channel) == ("status &lt;all&gt;", "U0OPER", "T0TEAM", "D1")
-    for message in (answer(asked, CONTENT), whisper(asked, CONTENT)):
-        assert message.kind == NOTICE
-        assert (told(message)["channel"], told(message)["thread_ts"], told(message)["alone"]) == (
-            "D1",
-            None,
-            True,
-        )
-    assert card_place(asked) == {"channel": "D1", "user": "U0OPER", "thread_ts": None}
-    in_a_thread = from_direct_message(spoken(thread_ts="1.1"))
-    assert in_a_thread is not None
-    assert card_place(in_a_thread)["thread_ts"] == "1.1"
-
-
-def test_a_mention_is_answered_in_its_thread() -> None:
-    asked = from_mention(spoken(channel="C1"))
-    assert told(answer(asked, CONTENT))["thread_ts"] == "1.2"
-    assert whisper(asked, CONTENT).kind == WHISPER
-
-
-def test_a_form_is_for_the_place_that_it_was_opened_from_else_for_the_one_chosen_in_it() -> None:
-    assert card_place(sent("C1", "1.1", chosen="C2")) == {"channel": "C1", "user": "U0OPER", "thread_ts": "1.1"}
-    assert card_place(sent(chosen="C2")) == {"channel": "C2", "user": "U0OPER", "thread_ts": None}
-    assert card_place(sent()) == {"channel": "U0OPER", "user": "U0OPER", "thread_ts": None}
-    assert sent().actor == "slack:T0TEAM/U0OPER"
-
-
-def test_a_form_is_answered_by_the_address_that_came_with_it_else_in_its_place() -> None:
-    urls = [{"block_id": "where", "action_id": "value", "channel_id": "C2", "response_url": "https://h/1"}]
-    by_address = whisper(sent(chosen="C2", response_urls=urls), CONTENT)
-    assert (by_address.kind, told(by_address)["response_url"]) == (WHISPER, "https://h/1")
-    assert told(whisper(sent(chosen="C2"), CONTENT))["response_url"] is None
-    alone = whisper(sent(), CONTENT)
-    assert (alone.kind, told(alone)["channel"], told(alone)["alone"]) == (NOTICE, "U0OPER", True)
-
-
-def test_what_opens_a_form_knows_its_place() -> None:
-    shortcut = from_form_opening(received({"type": "shortcut", **WHO}))
-    assert (shortcut.channel, shortcut.thread, shortcut.direct) == ("U0OPER", None, True)
-    on: dict[str, Any] = {"type": "message_action", **WHO, "channel": {"id": "C1"}, "response_url": "https://h/2"}
-    first = from_form_opening(received({**on, "message": {"ts": "1.2"}}))
-    assert (first.channel, first.thread, first.response_url, first.direct) == ("C1", "1.2", "https://h/2", False)
-    assert from_form_opening(received({**on, "message": {"ts": "1.3", "thread_ts": "1.2"}})).thread == "1.2"
-    button = {"type": "block_actions", **WHO, "container": {"channel_id": "C1", "message_ts": "1.3"}}
-    assert (from_form_opening(received(button)).channel, from_form_opening(received(button)).thread) == ("C1", None)
-    in_a_view = {
-        "type": "block_actions",
-        **WHO,
-        "container": {"view_id": "V1"},
-        "view": command_picker([], "C1", "1.2"),
-    }
-    assert from_form_opening(received(in_a_view)).channel == "U0OPER", "what may not be asked for has no place"
-    in_a_view["view"] = command_picker([CATALOG["pause"]], "C1", "1.2")
-    assert (from_form_opening(received(in_a_view)).channel, from_form_opening(received(in_a_view)).thread) == (
-        "C1",
-        "1.2",
-    )
-
-
-def test_the_same_submission_is_the_same_command() -> None:
-    assert sent("C1").task_id == sent("C1").task_id
 
 
 @pytest.mark.parametrize(("thread", "where"), [(None, None), ("1.1", "1.1"), ("1.2", None)])
@@ -195,5 +126,7 @@ class Heard:
 def test_nobody_is_refused_what_they_did_not_ask_for(text: str, told: list[str]) -> None:
     heard = Heard()
     event = {"event": {**SPOKEN, "text": text}}
-    asyncio.run(Refusals(heard, ME).refuse("events_api", event, LedgerUnavailable("The disk is full.")))
+    asyncio.run(
+        Refusals(cast("SlackApi", heard), ME).refuse("events_api", event, LedgerUnavailable("The disk is full."))
+    )
     assert heard.told == told

@@ -93,10 +93,6 @@ def test_a_command_is_one_printable_line(text: str, name: str) -> None:
         raise caught.value
 
 
-def test_line_breaks_around_a_command_do_not_count() -> None:
-    assert _texts("\r\n\t a \n") == ["a"]
-
-
 def test_a_text_that_is_far_too_long_is_an_error_and_not_work() -> None:
     assert _texts("x" * MAX_TEXT)
     with pytest.raises(GrammarError, match="2,000"):
@@ -133,10 +129,6 @@ def test_any_quoted_text_reads_as_one_word_of_exactly_these_characters(text: str
 @settings(max_examples=examples(300))
 def test_text_is_left_bare_only_where_it_reads_as_itself(text: str) -> None:
     assert " ".join(_texts(bare_or_quoted(text))) == text
-
-
-def test_plain_words_are_left_bare() -> None:
-    assert bare_or_quoted("it's the disk, again") == "it's the disk, again"
 
 
 @pytest.mark.parametrize(
