@@ -19,7 +19,6 @@ Json = dict[str, Any]
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE, DATA = DOCS / "conformance.md", DOCS / "conformance.yaml"
-METHODS_ARE_REGISTERED_BY = slack_playground.web_api
 
 HEAD = """# Conformance with Slack
 

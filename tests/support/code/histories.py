@@ -229,10 +229,6 @@ def grown(*steps: AnyStep) -> History:
     return History(tuple(grower.commits), steps)
 
 
-def changes_nothing(history: History, place: int) -> bool:
-    """Whether a commit has the files of its first parent."""
-    commit = history.commits[place]
-    return bool(commit.parents) and not differing(history.commits[commit.parents[0]].files, commit.files)
 
 
 NUMBERS = st.integers(0, 40)
