@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import yaml
 
-import slack_playground.web_api
 from slack_playground.web_api.methods import METHODS
 from slack_playground.world.event_payloads import EVENTS
 from slack_playground.world.faults import TIERS

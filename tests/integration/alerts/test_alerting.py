@@ -12,12 +12,11 @@ import pytest
 from sqlalchemy import Connection
 
 from bot.views.blocks import blocks_of
-from supervisor_core.alerts.actions import AlertOver, NoSuchAlert
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.commands.command import Outcome
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
+from supervisor_core.workers.conditions.rules import WORKER, Condition
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
@@ -63,16 +62,6 @@ def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said
     desk.degraded("North")
     assert desk.heard() == ["edit: North is degraded: reports an error: no space left"]
     assert len(desk.of("North")) == 1
-
-
-def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> None:
-    desk.degraded("North", error="3 files fail")
-    desk.heard()
-    desk.degraded("North", error="4 files fail")
-    assert desk.heard() == []
-    desk.degraded("North", error="the disk is full")
-    assert desk.heard() == ["edit: North is degraded: reports an error: the disk is full"]
-    assert len(desk.flips("North")) == 2
 
 
 def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
@@ -133,18 +122,6 @@ def test_a_crash_loop_is_one_message_from_the_first_crash_after_a_short_run_to_t
     assert reply.startswith("reply: :small_red_triangle: Escalated")
     assert len(desk.of("North")) == 1
     assert [flip.new for flip in desk.flips("North")][-2:] == ["down", "restart_limit"]
-
-
-def test_without_a_backoff_the_second_crash_is_told_within_a_second(desk: AlertDesk) -> None:
-    desk.down("North", decision=None)
-    desk.starts("North")
-    desk.wait(0.5)
-    desk.down("North", decision=None, lived=0.4)
-    desk.wait(0.3)
-    desk.starts("North")
-    assert desk.heard() == []
-    desk.wait(0.7)
-    assert len(desk.heard()) == 1
 
 
 def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(desk: AlertDesk) -> None:
@@ -301,20 +278,6 @@ def test_a_worker_without_a_heartbeat_recovers_when_that_is_seen(desk: AlertDesk
     assert desk.heard() == [f"edit: North recovered after {'2 min 30 s' if frozen else '1 min 30 s'}"]
 
 
-def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: AlertDesk) -> None:
-    desk.away = True
-    desk.down("North")
-    desk.down("South")
-    desk.wait(120)
-    desk.well("North")
-    desk.wait(60)
-    desk.away = False
-    desk.tell()
-    gone, holds = desk.heard()
-    assert gone.startswith("post: North recovered after 2 min")
-    assert holds.startswith("post: South is down")
-
-
 def test_another_daemon_goes_on_where_the_last_one_ended(desk: AlertDesk) -> None:
     desk.down("North")
     desk.down("South", decision=None)
@@ -343,13 +306,6 @@ def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> N
     assert desk.one("North").state is AlertState.CLOSED
 
 
-def test_who_fell_and_rose_between_two_transactions_is_recorded_as_both(desk: AlertDesk) -> None:
-    dead = desk.status("North", WorkerState.STOPPED, died=True, ended_at=desk.now)
-    desk.wait(1)
-    desk.look(dead, desk.status("North"))
-    assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
-
-
 def test_a_thousand_at_once_are_all_recorded_in_few_transactions(tmp_path: Path) -> None:
     names = [f"W{number}" for number in range(1000)]
     with an_alert_desk(tmp_path, *names) as desk:
@@ -360,27 +316,6 @@ def test_a_thousand_at_once_are_all_recorded_in_few_transactions(tmp_path: Path)
             desk.down(*names)
         assert len(commits) <= 5
         assert len([each for each in desk.alerts.shown() if each.target.kind == WORKER]) == 1000
-
-
-def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> None:
-    drive = Target("drive", "TestHost")
-    gone = Reading(Condition.DRIVE_UNREACHABLE, "the drive at /mnt/nas hangs", desk.now)
-    desk.alerting.observe(drive, gone)
-    desk.work()
-    assert desk.heard() == ["post: The drive of TestHost can't be reached: the drive at /mnt/nas hangs"]
-    desk.wait(30)
-    desk.alerting.observe(drive, Reading(Condition.WELL, "the drive answers", desk.now))
-    desk.work()
-    assert desk.heard() == ["edit: The drive of TestHost recovered after 30 s"]
-
-
-def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:
-    desk.down("North")
-    desk.well("North")
-    with pytest.raises(AlertOver, match="already closed"):
-        desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
-    with pytest.raises(NoSuchAlert, match="No alert 'nothing'"):
-        desk.alerts.snooze("nothing", desk.request())
 
 
 def carried_out(

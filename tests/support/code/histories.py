@@ -18,7 +18,6 @@ from tests.support.code.commits import (
     Growing,
     History,
     carry,
-    differing,
     put,
 )
 
@@ -227,8 +226,6 @@ def grown(*steps: AnyStep) -> History:
     for step in steps:
         grower.follow(step)
     return History(tuple(grower.commits), steps)
-
-
 
 
 NUMBERS = st.integers(0, 40)
