@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from queue import Queue
 from threading import Event
-from typing import TypeVar
 
 import pytest
 
@@ -31,7 +30,6 @@ from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
 from tests.support.waiting import wait_until
 
-T = TypeVar("T")
 S = ApprovalState
 SOON_MINUTES = 0.01
 FAR_SECONDS = 3600.0

@@ -39,18 +39,6 @@ def failing(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
-def spans(home: Host, task_id: str) -> list[tuple[str, str]]:
-    """When the steps of each worker's part were told, first to last; in the order of the command."""
-    found = []
-    for place, worker in enumerate(row["target_id"] for row in home.audit(task_id)):
-        name = f"supervisor_result_restart_watcher_{task_id}{f'_{worker}' if place else ''}.json"
-        path = home.outbox / name
-        wait_until(path.exists, 20, f"{name} is there")
-        result = yaml.safe_load(path.read_text())
-        found.append((result["progress"][0]["at"], result["timestamp"]))
-    return found
-
-
 def test_a_restart_of_all_restarts_several_workers_at_once(tmp_path: Path) -> None:
     workers = {worker: {**SLEEPER, "start_grace_seconds": 60} for worker in WORKERS}
     with a_home(tmp_path / "home", workers, make=Host) as made:

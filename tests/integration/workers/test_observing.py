@@ -36,7 +36,6 @@ from supervisor_core.workers.worker import start_watcher
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
-HOSTILE = [b"", b"{", b"[]", b"\xff", b"[" * 10**5]
 
 
 @pytest.fixture

@@ -192,10 +192,6 @@ def test_many_that_hang_delay_nobody_who_does_not(
     story(told)
 
 
-def stands(scene: Scene, *, failing: bool) -> bool:
-    return bool(scene.failing()) is failing
-
-
 def test_the_end_waits_for_no_server_and_leaves_no_program(parts: DaemonContext, tmp_path: Path) -> None:
     async def told() -> None:
         with raw_server(is_silent) as port:
