@@ -19,7 +19,7 @@ from tests.support.storage.databases import new_database
 
 pytestmark = pytest.mark.timeout(900)
 
-SEEDS = range(1, 5)
+SEEDS = range(1, 3)
 
 
 def assert_every_defect_is_found(record: FleetRecord | None) -> None:

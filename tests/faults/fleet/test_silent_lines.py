@@ -25,10 +25,8 @@ WORKERS = {"fetcher": NOTING_WORKER}
 NEAR, FAR = "near", "far"
 
 LINES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "a host's, both ways": ("web-1", (NEAR, FAR)),
     "a host's, to the server": ("web-1", (NEAR,)),
     "a host's, from the server": ("web-1", (FAR,)),
-    "the hub's, both ways": (HUB, (NEAR, FAR)),
     "the hub's, to the server": (HUB, (NEAR,)),
     "the hub's, from the server": (HUB, (FAR,)),
 }
