@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
-from bot.views.blocks import blocks_of
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.commands.command import Outcome
-from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.rules import WORKER, Condition
+from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
-from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 HOUR = 3600.0
 SECOND = timedelta(seconds=1)
@@ -304,61 +298,3 @@ def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> N
     other.work(desk.now)
     assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
     assert desk.one("North").state is AlertState.CLOSED
-
-
-def test_a_thousand_at_once_are_all_recorded_in_few_transactions(tmp_path: Path) -> None:
-    names = [f"W{number}" for number in range(1000)]
-    with an_alert_desk(tmp_path, *names) as desk:
-        desk.well(*names)
-        commits = []
-        with desk.ledger.listening(lambda: commits.append(1)):
-            desk.away = True
-            desk.down(*names)
-        assert len(commits) <= 5
-        assert len([each for each in desk.alerts.shown() if each.target.kind == WORKER]) == 1000
-
-
-def carried_out(
-    connection: Connection, task_id: str, handler: str, params: dict[str, Any], outcome: Outcome, now: datetime
-) -> None:
-    """A command for North that has ended."""
-    job = jobs.file(
-        connection, "TestHost", jobs.NewJob(task_id, "North", handler, params, None, ANN, "slack", now), now
-    )
-    assert job is not None
-    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, outcome, now, 1.0)):
-        assert take(connection, "TestHost", step, now)
-
-
-def test_the_undo_of_a_change_works_once_for_each_try_and_goes_once_it_is_undone(desk: AlertDesk) -> None:
-    def ends(task_id: str, handler: str, outcome: Outcome, undoes: str = "") -> None:
-        desk.ledger.write(
-            partial(
-                carried_out,
-                task_id=task_id,
-                handler=handler,
-                params={"task_id": undoes or None},
-                outcome=outcome,
-                now=desk.now,
-            )
-        )
-
-    def undo_button() -> str | None:
-        buttons = [each for block in blocks_of(desk.shown("North")) for each in block.get("elements", ())]
-        return next((each["value"] for each in buttons if each.get("action_id") == "command:undo"), None)
-
-    ends("task_1", "update_code", Outcome.done(message="m", before="a" * 40, after="b" * 40))
-    desk.wait(10)
-    desk.down("North")
-    first = undo_button()
-    desk.wait(10)
-    ends("task_2", "undo_code", Outcome.failed("Another command is changing it."), "task_1")
-    again = undo_button()
-    assert None not in (first, again)
-    assert first != again, "a button gives one command"
-    desk.wait(10)
-    ends("task_3", "undo_code", Outcome.done(message="m", undone_task_id="task_1"))
-    assert undo_button() is None
-    desk.heard()
-    desk.down("North")
-    assert desk.heard() == ["edit: North is down: exited (code 1) after 5 min"]

@@ -82,16 +82,6 @@ def test_an_update_straight_forward_is_undone(place: CodeHost, code: Clones) -> 
     assert code.checkout.on_disk().keys() - STRAIGHT.head.files.keys() == {"more.txt"}
 
 
-def test_an_update_by_a_merge_is_undone(place: CodeHost, code: Clones) -> None:
-    place.did("rollback 1")
-    before = code.checkout.on_disk()
-    code.comes_in({"new/file.txt": "new\n"})
-    update = place.did("update")
-    assert code.checkout.git("rev-parse", "HEAD^2") == code.origin.head
-    assert place.did("undo").details["undone_task_id"] == update.task_id
-    assert code.checkout.on_disk() == before
-
-
 def test_an_update_with_a_reset_is_undone_to_the_commits_that_it_dropped(place: CodeHost, code: Clones) -> None:
     own = code.checkout.commit({"own.txt": "own\n"})
     newest = code.comes_in(COMES)
