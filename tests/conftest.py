@@ -1,10 +1,11 @@
-"""Fixtures for all tests, the sample that is run, and the order: tests that need the same server share it."""
+"""Fixtures for all tests, the sample that is run, and the order."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+from collections import deque
 from collections.abc import Generator, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -127,36 +128,32 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the sample. Tests that need the same server are marked as a group."""
+    """Take the sample, and deal it out."""
     out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "[" in word])
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        engine = parameters.get("database_url")
-        if engine in ("postgresql", "mariadb"):
-            item.add_marker(pytest.mark.xdist_group(engine))
     items[:] = spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        append_groups(items)
 
 
 def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """A share for each process, with every nth file: each begins with whole programs and ends with pure functions.
+    """A share for each process: files with whole programs in turn, then as many unit tests as make the shares equal.
 
-    A process that is through with its share takes from the end of another, where tests are quick.
+    A process that is through with its share takes from the end of another. Only two of them start database servers.
     """
-    files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
-    return [item for number in range(processes) for tests in files[number::processes] for item in tests]
+    shares: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    unit = deque(item for item in items if "/unit/" in item.nodeid)
+    heavy = groupby((item for item in items if "/unit/" not in item.nodeid), key=lambda item: item.path)
+    for number, (_, file) in enumerate(heavy):
+        tests = list(file)
+        shares[number % (min(2, processes) if any(needs_server(item) for item in tests) else processes)] += tests
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares):
+        size = (len(items) - len(ordered)) // (processes - number)
+        ordered += [*share, *(unit.popleft() for _ in range(min(size - len(share), len(unit))))]
+    return [*ordered, *unit]
 
 
-def append_groups(items: list[pytest.Item]) -> None:
-    """Append each test's group to its id, where the scheduler looks for it.
-
-    pytest-xdist 3.8 tries to, but pytest 9.2 ignores what it writes, and tests that need the same process get none.
-    """
-    for item in items:
-        groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
-        if groups:
-            item._id = type(item.id).parse(f"{item.nodeid}@{'_'.join(groups)}")  # noqa: SLF001 (no other way)
+def needs_server(item: pytest.Item) -> bool:
+    """Whether a test uses a database server, which each process starts once."""
+    return not {"postgresql", "mariadb", "database_url"}.isdisjoint(getattr(item, "fixturenames", ()))

@@ -258,7 +258,6 @@ def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(shared: D
     assert (done.returncode, done.stdout) == (0, "No matching rows.\n"), done.stderr
 
 
-@pytest.mark.xdist_group("chromium")
 def test_the_operator_pauses_the_worker_in_the_browser_and_the_trail_says_who(demo: Demo) -> None:
     demo.up()
     with chromium() as browser:

@@ -15,7 +15,6 @@ from slack_playground import Playground
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 5000
 POSTED = ("text", "blocks", "attachments", "markdown_text", "metadata")

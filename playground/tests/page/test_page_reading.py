@@ -15,7 +15,6 @@ from slack_playground import Playground
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 80
 HUNDREDS = 600  # more than one answer of the playground holds
