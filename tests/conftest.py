@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
-from tests.support.daemon.fleet_faults import namespaces
 from tests.support.processes import process_backends
 from tests.support.storage import databases, memory_folder, shared_statements
 
@@ -68,9 +67,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     sample = f"seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
     if config.getoption("--full"):
         sample = "none, everything in full"
-    missing = namespaces.missing()
-    fleet = f"relays between plain processes: {missing}" if missing else "network namespaces"
-    return [f"sample: {sample}", f"hosts of the long story of a fleet: {fleet}"]
+    return [f"sample: {sample}"]
 
 
 @pytest.hookimpl(wrapper=True)

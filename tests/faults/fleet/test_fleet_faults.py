@@ -15,10 +15,10 @@ from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.streams import call
 from supervisor_core.fleet.transport.subjects import COMMANDS, HUB_INBOX
 from tests.support.daemon.fleet_faults.checker import FleetChecker
-from tests.support.daemon.fleet_faults.network import HUB
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER
 from tests.support.daemon.fleet_faults.traffic import Traffic
 from tests.support.daemon.fleet_homes import KEY, FleetHomes, a_fleet
+from tests.support.daemon.host_lines import HUB
 from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import started
 from tests.support.storage.full_disk import a_small_disk
@@ -40,7 +40,7 @@ async def cut_the_line_of_a_host(fleet: FleetHomes, traffic: Traffic) -> None:
 async def kill_the_server(fleet: FleetHomes, traffic: Traffic) -> None:
     await asyncio.to_thread(fleet.kill_server)
     await traffic.send_round()
-    fleet.start_server()
+    fleet.server.start()
     await traffic.send_round()
 
 

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tests.support.daemon import short_silence
-from tests.support.daemon.fleet_faults import namespaces
 from tests.support.processes import process_backends
 from tests.support.slack import short_pace
 
@@ -136,7 +135,6 @@ class Program:
             process_backends.use_portable()
         short_pace.use_if_wanted(os.environ)
         short_silence.use_if_wanted(os.environ)
-        namespaces.use_if_wanted(os.environ)
         code = 0
         try:
             if self.module == COMMAND_LINE:
