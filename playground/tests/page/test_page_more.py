@@ -187,17 +187,6 @@ def test_ones_own_message_is_edited_as_it_was_typed_and_the_bot_hears_of_it(page
     row(page, "now it says").get_by_text("now").wait_for()
 
 
-@pytest.mark.parametrize("name", ["Disable the link", "Close, with a close frame"])
-def test_a_bot_whose_connection_ended_is_back_and_answers(name: str, page: Page) -> None:
-    panel(page, "Faults").get_by_role("button", name=name, exact=True).click()
-    panel(page, "Traffic")
-    entry(page, "connection 1 close").wait_for()
-    entry(page, "connection 2 hello").wait_for(timeout=30_000)
-    page.get_by_role("status", name="App connection").get_by_text(": connected").wait_for()
-    say(page, "/deploy web")
-    row(page, "Deploy web?").wait_for()
-
-
 def test_a_picture_from_elsewhere_is_a_link_and_is_not_fetched(page: Page, slack: Any) -> None:
     picture = {"type": "image", "image_url": "https://example.org/a.png", "alt_text": "A far picture"}
     WebClient(token=slack.bot_token, base_url=slack.api_url).chat_postMessage(

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from sqlalchemy import func, select
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.flags import Trust, sign
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.inbox import ClaimedFlag, FlagContent, Inbox
@@ -32,6 +30,7 @@ from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings as sightings_table
 from supervisor_core.workers.context import HostContext, open_doors
+from tests.support.configurations import configured
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.waiting import wait_until
 
@@ -90,15 +89,8 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    (tmp_path / "nas").mkdir()
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
-        "slack": {"access": {"operators": ["U1"], "approvers": ["U2"]}},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    config = load_supervisor_config(tmp_path / "config.yaml")
+    access = {"operators": ["U1"], "approvers": ["U2"]}
+    config = configured(tmp_path, ("OrionMX", "West"), slack={"access": access})
     with opened_ledger(config) as ledger:
         yield Scene(open_doors(config), ledger)
 

@@ -33,6 +33,7 @@ from supervisor_core.workers.observation import DRIVE_SECONDS, observe_workers
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import start_watcher
+from tests.support.configurations import configured
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -41,13 +42,7 @@ NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 @pytest.fixture
 def host(tmp_path: Path) -> HostContext:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    return open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    return open_doors(configured(tmp_path, ("OrionMX", "West")))
 
 
 @pytest.fixture
