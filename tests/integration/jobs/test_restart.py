@@ -10,71 +10,29 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.control.client import ask
 from supervisor_core.jobs import handlers as restart
-from supervisor_core.jobs.handlers import restart_watcher
-from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.intake.handler_hosts import FakeHost
 from tests.support.waiting import wait_until
 
 BETWEEN_SECONDS = restart.BETWEEN_SECONDS
 HANG = ("ignore-term", "hang", "freeze")
 
 
-class Place:
+class Place(FakeHost):
     """A host whose processes are the fake ones, and whose drive can be taken away."""
 
-    def __init__(self, folder: Path, **worker: Any) -> None:
-        (folder / "var").mkdir(mode=0o700)
-        self.nas = folder / "nas"
-        self.nas.mkdir()
-        document = {
-            "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas", "layout": "cornerstone"},
-            "workers": {"OrionMX": {"command": ["{python}", "-V"], **worker}},
-        }
-        (folder / "config.yaml").write_text(yaml.safe_dump(document))
-        self.processes = FakeProcesses()
-        real = open_doors(load_supervisor_config(folder / "config.yaml"))
-        self.host: HostContext = replace(real, processes=self.processes)
-
-    @property
-    def pid(self) -> int | None:
-        found = self.processes.find("OrionMX").identity
-        return found.pid if found else None
-
     def restart(self, issuer: str = "cli:anna") -> Outcome:
-        """What the handler makes of it; every outcome must be able to become JSON."""
-        job = Job(
-            job_id=1,
-            supervisor_id="TestHost",
-            task_id="t1",
-            worker_id="OrionMX",
-            handler="restart_watcher",
-            params={},
-            label="hangs",
-            issuer=Issuer(issuer, "anna"),
-            door="cli",
-            state=JobState.STARTED,
-            filed_at=datetime(2026, 2, 5, tzinfo=UTC),
-        )
-        outcome = restart_watcher(self.host, job)
-        json.dumps(dict(outcome.details))
-        return outcome
+        return self.carry_out("restart_watcher", issuer)
 
     def running(self) -> int:
         """Start it as somebody who restarts what does not run; its PID."""
