@@ -176,16 +176,6 @@ def test_edits_and_deletions_are_seen_live(page: Page, slack: Any) -> None:
     page.get_by_text("second words").wait_for(state="detached")
 
 
-def test_a_fault_set_in_the_panel_strikes(page: Page) -> None:
-    page.get_by_role("button", name="Faults", exact=True).click()
-    panel = page.get_by_role("complementary", name="Faults")
-    panel.get_by_role("combobox", name="Fault").select_option("ratelimited")
-    panel.get_by_role("button", name="Add fault").click()
-    panel.get_by_text("ratelimited on chat.postMessage").wait_for()
-    panel.get_by_role("button", name="Remove ratelimited").click()
-    panel.get_by_text("No active faults.").wait_for()
-
-
 def test_a_file_that_was_chosen_is_shared(page: Page) -> None:
     chosen: FilePayload = {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"some notes"}
     page.locator("#composer input[type=file]").set_input_files([chosen])

@@ -142,19 +142,6 @@ def test_names_that_shells_and_lists_stumble_over_go_through(tmp_path: Path) -> 
         assert made.checkout.on_disk() == made.colleague.on_disk()
 
 
-def test_a_path_that_leads_through_a_link_is_the_same_checkout(tmp_path: Path) -> None:
-    made = origin_and_checkout(tmp_path / "code")
-    link = tmp_path / "link"
-    link.symlink_to(made.checkout.folder)
-    made.comes_in({"watcher.py": "print('four')\n"})
-    with a_code_place(tmp_path / "place", link, workers=("OrionMX", "Second")) as place:
-        done(place, "update_code", "t1")
-        assert place.preview("rollback_code").folder == str(made.checkout.folder)
-        again = place.carry_out("update_code", task_id="t1", worker_id="Second")
-        assert again.details["together_with"] == "OrionMX"
-    assert made.checkout.head == made.colleague.head
-
-
 def test_a_linked_worktree_is_a_checkout_of_its_own(tmp_path: Path) -> None:
     made = origin_and_checkout(tmp_path / "code")
     linked = Repository(tmp_path / "linked", made.checkout.clock)

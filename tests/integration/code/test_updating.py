@@ -235,18 +235,6 @@ def test_one_that_can_not_be_started_again_is_not_stopped(place: CodeHost, code:
     assert (picture(code.checkout), place.pids) == (before, pids)
 
 
-def test_under_one_that_can_not_be_ended_the_code_is_not_changed(place: CodeHost, code: Clones) -> None:
-    code.comes_in(COMES)
-    before = picture(code.checkout)
-    place.processes.unkillable("OrionMX")
-    for words in ("update", "rollback 1"):
-        done = place.do(words)
-        assert "can't be killed. Its code wasn't changed." in done.error
-        assert done.details["survivors"]
-    assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, code.checkout.head)
-    assert picture(code.checkout) == before
-
-
 def test_a_worker_that_dies_with_the_new_code_gets_the_old_one_back(tmp_path: Path) -> None:
     """A real one: it runs what lies in the checkout."""
     stays = "import time\nwhile True:\n    time.sleep(0.05)\n"
@@ -291,20 +279,6 @@ def test_two_on_one_checkout_are_stopped_and_started_together_and_once(tmp_path:
         assert sorted((row["target_id"], row["outcome"]) for row in rows) == [(name, "success") for name in workers]
         merges = [line for line in home.daemon_log().splitlines() if "git merge" in line]
         assert len(merges) == 1
-
-
-def test_a_paused_sibling_is_stopped_if_it_runs_and_not_started(tmp_path: Path, code: Clones) -> None:
-    with a_code_host(tmp_path / "host", dict.fromkeys(("OrionMX", "Second"), code.checkout.folder)) as place:
-        first, second = place.start()
-        place.pause("Second")
-        code.comes_in(COMES)
-        done = place.did("update OrionMX")
-        turns = done.details["workers"]
-        assert turns["Second"]["old_pid"] == second
-        assert turns["Second"]["new_pid"] is None
-        assert "paused" in turns["Second"]["rests"]
-        assert place.pids == [turns["OrionMX"]["new_pid"]] != [first]
-        assert "Second wasn't started: paused by bob" in done.details["message"]
 
 
 def test_whatever_a_commit_is_called_nothing_of_it_reaches_a_terminal_as_it_is(place: CodeHost, code: Clones) -> None:

@@ -62,15 +62,6 @@ def test_an_unknown_severity_is_critical(severity: str, meant: Severity) -> None
     assert alert.severity is meant
 
 
-def test_what_is_missing_is_made_up_from_the_labels() -> None:
-    (alert,) = parsed({"status": "firing", "labels": {"instance": "web-1:80", "b": "c"}, "startsAt": ""})
-    assert (alert.name, alert.summary, alert.worker) == ("Alert without a name", "b=c, instance=web-1:80", "")
-    (same,) = parsed({"status": "firing", "labels": {"b": "c", "instance": "web-1:80"}})
-    (other,) = parsed({"status": "firing", "labels": {"b": "d"}})
-    assert alert.fingerprint == same.fingerprint != other.fingerprint
-    assert alert.begun_at == NOW
-
-
 def test_texts_are_one_line_of_a_limited_length_without_control_characters() -> None:
     hostile = "<!channel>\x1b[31m\n\udcff" + "long " * 1000
     (alert,) = parsed({**ALERT, "labels": {"alertname": hostile}, "annotations": {"summary": hostile}})
