@@ -259,7 +259,7 @@ async def _vanish(hosts: FleetHosts, silences: list[float], pipe: Pipe) -> list[
     what = f"{VANISHING} of {len(hosts.hosts):,} hosts vanish"
     return [
         Row(f"{what}: until the alert", OURS, "s", silences[0] - begun),
-        Row(f"{what}: hosts in the first alert", OURS, words=str(told)),
+        Row(f"{what}: hosts in the first alert", OURS, median=told),
     ]
 
 

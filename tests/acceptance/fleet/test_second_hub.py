@@ -20,7 +20,6 @@ from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
 pytestmark = [
-    pytest.mark.xdist_group("postgresql"),
     pytest.mark.playground(patience=20),
     pytest.mark.timeout(150),
 ]

@@ -22,7 +22,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_path, supervisor_heartbeat_path
-from supervisor_core.workers.heartbeats.service import HeartbeatService, next_due
+from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
@@ -160,17 +160,6 @@ def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch
     play(place, story)
 
 
-def test_a_folder_where_one_file_should_be_keeps_the_others_not(place: Place) -> None:
-    folder = place.host.config.folder("state")
-    (supervisor_heartbeat_path(folder, "a") / "inside").mkdir(parents=True)
-
-    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
-        await until(lambda: place.file("b"))
-        await until(service.problem)
-
-    play(place, story)
-
-
 def test_workers_that_can_not_be_looked_at_are_told_of_as_such(place: Place) -> None:
     async def fail() -> list[WorkerStatus]:
         raise OSError(5, "Input/output error")
@@ -196,25 +185,6 @@ def test_a_look_that_never_comes_back_does_not_hold_up_the_end(place: Place) -> 
         await begun.wait()
 
     play(place, story, never)
-
-
-def test_a_new_configuration_is_followed_with_the_next_one(place: Place) -> None:
-    async def story(_service: HeartbeatService, parts: DaemonContext, until: Any) -> None:
-        await until(lambda: place.file("a"))
-        config = load_supervisor_config(write_config(place.nas.parent, "c"), environ={})
-        place.host = replace(place.host, config=config)
-        parts.host = place.host
-        await until(lambda: place.file("c"))
-
-    play(place, story)
-
-
-@pytest.mark.parametrize(
-    ("now", "failed", "due"),
-    [(101, False, 130), (129, False, 130), (250, False, 280), (101, True, 106), (250, True, 255)],
-)
-def test_heartbeats_keep_their_distance_and_catch_up_with_none(now: float, failed: bool, due: float) -> None:
-    assert next_due(100, 30, now, failed=failed) == due
 
 
 def status(worker_id: str, state: WorkerState) -> WorkerStatus:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from supervisor_core.commands.addresses import Address, address_of, by_address, by_host, hosts_of, is_address, name_of
-from supervisor_core.commands.conditions import HEALTHS, STATES, Facts, facts_of, in_one_word
+from supervisor_core.commands.addresses import hosts_of
+from supervisor_core.commands.conditions import HEALTHS, STATES, facts_of, in_one_word
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
-from supervisor_core.commands.targets import GrammarContext, resolve
+from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.workers.health import Health, WorkerState
 
 WORKERS = ("local", "vega", "fetcher", "web-1/fetcher", "web-1/mailer", "web-2/fetcher", "web-2/indexer", "db-1/3")
@@ -30,7 +28,6 @@ FLEET = GrammarContext(
     {**hosts_of(WORKERS, "hub"), "idle": ()},
     FACTS,
 )
-ALONE = GrammarContext(("a", "b"), {"empty": ()}, "a", {"hub": ("a", "b")}, FACTS)
 
 
 AS_TEXT = "If it's meant as text, put it in double quotes."
@@ -120,16 +117,6 @@ def test_a_target_that_means_nobody_is_an_error_with_the_nearest(
 def test_a_misplaced_name_of_another_host_is_refused() -> None:
     assert "the worker comes right after rollback" in _mistake("rollback 3 mailer").message
     assert "The command comes first" in _mistake("mailer restart").message
-
-
-def test_an_unknown_target_of_a_command_without_a_label_names_hosts_too() -> None:
-    assert "team:NAME, host:NAME, a pattern such as a*, or all." in _mistake("status nobody").message
-    assert "host:NAME" not in _mistake("status nobody", ALONE).message
-
-
-def test_a_host_alone_has_its_own_name_as_a_target() -> None:
-    assert _read("restart host:HUB", ALONE) == ("host:hub", ("a", "b"))
-    assert "on this host" in _mistake("restart team:empty", ALONE).message
 
 
 @pytest.mark.parametrize(
@@ -235,20 +222,6 @@ def test_a_worker_named_where_is_a_worker() -> None:
     assert _read("restart where where state=stale", context) == ("where,where:state=stale", ("where",))
 
 
-def test_the_facts_are_looked_up_for_conditions_alone() -> None:
-    calls: list[str] = []
-
-    def facts() -> Facts:
-        calls.append("asked")
-        return FACTS
-
-    context = replace(FLEET, facts=facts)
-    parse("restart all", context)
-    assert not calls
-    assert parse("restart where state=stale", context).workers == ("web-1/mailer",)
-    assert calls == ["asked"]
-
-
 def test_conditions_without_facts_are_refused() -> None:
     context = replace(FLEET, facts=None)
     assert _mistake("restart where state=stale", context).message == (
@@ -278,25 +251,3 @@ def test_the_states_of_conditions_are_those_that_status_shows() -> None:
     }
     assert {in_one_word(word) for word in shown} <= set(STATES)
     assert set(STATES) - {in_one_word(word) for word in shown} == {"unknown"}
-
-
-def test_an_address_is_a_host_and_a_worker() -> None:
-    assert address_of("web-1/fetcher") == Address("web-1", "fetcher")
-    assert str(Address("web-1", "fetcher")) == "web-1/fetcher"
-    assert is_address("web-1/fetcher")
-    assert not is_address("fetcher")
-    assert name_of("fetcher") == name_of("web-1/fetcher") == "fetcher"
-    assert by_host(["b/x", "a/y", "b/z"]) == {"b": ["x", "z"], "a": ["y"]}
-    assert by_address(("x", "a/y"), {"a": ("a/y",), "hub": ("x",)}) == {"hub/x": "x", "a/y": "a/y"}
-    with pytest.raises(ValueError, match="names no host"):
-        address_of("fetcher")
-
-
-@pytest.mark.parametrize("word", ["hotfix", "worker3", "workerr3", "host-5/worker3", "host-5/workr", "*/worker3"])
-def test_a_word_is_found_among_ten_thousand_workers_at_once(word: str) -> None:
-    workers = tuple(f"host-{host}/worker{number}" for host in range(1000) for number in range(10))
-    context = GrammarContext(workers, hosts=hosts_of(workers, "hub"))
-    begun = time.process_time()
-    with suppress(GrammarError):
-        resolve(word, context)
-    assert time.process_time() - begun < 0.5

@@ -99,16 +99,6 @@ def test_a_text_that_is_far_too_long_is_an_error_and_not_work() -> None:
         split_words("x" * (MAX_TEXT + 1))
 
 
-@pytest.mark.parametrize("text", ['"a b"', "'a'", 'a"b"', '""', "<http://x|two words>", '<http://x|"x">'])
-def test_what_is_quoted_is_known_to_be_text(text: str) -> None:
-    assert [word.quoted for word in split_words(text)] == [True]
-
-
-@pytest.mark.parametrize("text", ["a", "it's", "<http://x|x>", "<@U1|ann>"])
-def test_what_is_bare_is_known_to_be_bare(text: str) -> None:
-    assert [word.quoted for word in split_words(text)] == [False]
-
-
 def test_a_mention_keeps_the_id_of_whom_it_mentions() -> None:
     assert [word.mention for word in split_words("<@U012|Ann Lee> <@U013> @ann x<@U1>")] == [
         "U012",

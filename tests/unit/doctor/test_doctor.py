@@ -73,14 +73,6 @@ def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, 
     assert words in check.message
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "99 Feb"])
-def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
-    check = compare_clock(date, NOW, NOW)
-    assert check.ok
-    assert "Slack sent no time" in check.message
-    assert check.remedy, "which makes it a warning, and no pass"
-
-
 class Mount(NamedTuple):
     """As psutil tells one."""
 
@@ -107,11 +99,6 @@ MOUNTS = (Mount("/", "ext4"), Mount("/mnt", "nfs4"), Mount("/mnt/local", "xfs"),
 def test_the_disk_of_a_folder_is_that_of_the_nearest_mount(folder: str, kind: str) -> None:
     over = (Mount("/net/host", "ext4"), Mount("/net/host", "fuse.sshfs"), Mount("/smb", "ntfs", "rw,remote"))
     assert remote_kind(Path(folder), (*MOUNTS, *over)) == kind
-
-
-def test_this_disk_is_told_without_asking_the_disk(tmp_path: Path) -> None:
-    assert isinstance(remote_kind(tmp_path), str)
-    assert remote_kind(Path("/x"), ()) == ""
 
 
 def test_a_ledger_too_large_to_be_looked_through_is_no_damage(tmp_path: Path) -> None:
