@@ -65,13 +65,13 @@ format: $(STAMP)  ## put the code into the house's form
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP)  ## every test, of the long ones a sample; needs no root, no server, no browser
-	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal $(ARGS)
+	$(BIN)/pytest --numprocesses=$(JOBS) $(ARGS)
 
 test-fast: $(STAMP)  ## the unit tests alone
-	$(BIN)/pytest --numprocesses=$(shell expr $(CORES) + 1) --dist=worksteal tests/unit $(ARGS)
+	$(BIN)/pytest --numprocesses=$(shell expr $(CORES) + 1) tests/unit $(ARGS)
 
 faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
-	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --full -m sampled $(ARGS)
+	$(BIN)/pytest --numprocesses=$(JOBS) --full -m sampled $(ARGS)
 
 bench: $(STAMP)  ## measure and write docs/reference/benchmarks.md; ARGS="status pass" for some topics
 	$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -83,9 +82,6 @@ class SlackService(Chat):
         self._link: Link | None = None
         self._delivery: Delivery | None = None
         self._trouble = "not connected yet"
-        self._came_up = False
-        self._ghosts: list[float] = []
-        """When connections of this app ended that Slack may still count."""
 
     def configured(self, config: SupervisorConfig) -> None:
         """Handle the next requests by this configuration."""
@@ -98,6 +94,10 @@ class SlackService(Chat):
         if self._link is None or self._delivery is None:
             return self._trouble
         return self._link.trouble or "; ".join(filter(None, (self._channels.problem, self._delivery.problem)))
+
+    def notice(self) -> str:
+        """What Slack said about connections of other processes."""
+        return self._link.others if self._link else ""
 
     def figures(self) -> dict[str, float]:
         """The connection, for the metrics."""
@@ -117,9 +117,10 @@ class SlackService(Chat):
             await self._run(stopping)
 
     async def _run(self, stopping: asyncio.Event) -> None:
-        identity = await run_until_stopped(
-            stopping, find_identity(self._client, stopping, self.pulse, self._report_trouble)
-        )
+        def report(trouble: str) -> None:
+            self._trouble = trouble
+
+        identity = await run_until_stopped(stopping, find_identity(self._client, stopping, self.pulse, report))
         if identity is None:
             return
         log.info("known to Slack as @%s in %s", identity.name, identity.team)
@@ -131,11 +132,14 @@ class SlackService(Chat):
         dispatcher = EnvelopeDispatcher(self._ledger, router.handle, writer.quiet)
         # Looked up at each call: the handlers change with the configuration.
         answer = lambda *args: self._handlers_now().forms.answer(*args)  # noqa: E731, PLW0108
-        link = self._new_link(Intake(writer, dispatcher, Refusals(api, identity), answer))
+        intake = Intake(writer, dispatcher, Refusals(api, identity), answer)
+        network = self._config.network
+        link = Link(self._client, self._app_token, intake.receive, self._notices.report_gap, network)
+        link.alive = partial(self.pulse.beat, loop="connection")
         delivery = Delivery(self._sender(api, identity), resolve=self._on_call.resolve)
         delivery.alive = partial(self.pulse.beat, loop="messages")
         self._link, self._delivery = link, delivery
-        before = await self._last_heard()
+        before = await self._notices.load()
         # Before the next can come: one person's requests are handled in their order.
         if left := await dispatcher.resume():
             log.info("%d requests from before the last end are handled now", left)
@@ -150,30 +154,10 @@ class SlackService(Chat):
         try:
             with self._ledger.listening(lambda: loop.call_soon_threadsafe(delivery.wake)):
                 await self._together(work)
-            await self._notices.save(link.last_heard, left=True)
+            await self._notices.save(link.last_heard)
         finally:
             await dispatcher.close()
             self._link, self._delivery, self._trouble = None, None, "not connected"
-
-    def _new_link(self, intake: Intake) -> Link:
-        """The link to Slack that brings envelopes to the intake."""
-        notices = self._notices
-        report_gap, report_hello = notices.report_gap, notices.report_hello
-        network = self._config.network
-        link = Link(self._client, self._app_token, intake.receive, report_gap, report_hello, self._ghosts, network)
-        link.alive = partial(self.pulse.beat, loop="connection")
-        return link
-
-    async def _last_heard(self) -> datetime | None:
-        """The last sign of Slack in an earlier run. After a crash, Slack may still count that run's connection."""
-        before, closed = await self._notices.load()
-        if self._ledger.is_shared and not self._came_up:  # another machine may have been connected until now
-            self._ghosts.append(time.monotonic())
-        elif not (self._came_up or before is None or closed):
-            age = (datetime.now(UTC) - before).total_seconds()
-            self._ghosts.append(time.monotonic() - max(age, 0.0))
-        self._came_up = True
-        return before
 
     async def _together(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run all of it, with answers for rights and schedules; when one part fails, end the others."""
@@ -190,9 +174,6 @@ class SlackService(Chat):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _report_trouble(self, trouble: str) -> None:
-        self._trouble = trouble
-
     def _handlers_now(self) -> RequestHandlers:
         """The handlers by the configuration in force."""
         if self._handlers is None:
@@ -200,8 +181,7 @@ class SlackService(Chat):
         return self._handlers
 
     def _build_handlers(self, identity: Identity) -> RequestHandlers:
-        slack, config = self._config.slack, self._config
-        rules = self._rules(identity)
+        config = self._config
         return build_handlers(
             config,
             self._client,
@@ -209,8 +189,10 @@ class SlackService(Chat):
             self._approvals,
             self._context,
             AccessChecks(
-                People(self._client, {who for who, _ in configured_ids(slack, config.teams)}, on_call=self._on_call),
-                rules,
+                People(
+                    self._client, {who for who, _ in configured_ids(config.slack, config.teams)}, on_call=self._on_call
+                ),
+                self._rules(identity),
             ),
             self._composer(identity),
             Introductions(config, identity.name, self._reopen),

@@ -1,4 +1,4 @@
-"""Fixtures for all tests, the sample that is run, and the order: tests that need the same server share it."""
+"""Fixtures for all tests, the sample that is run, and the order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Generator, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
-from tests.support.daemon.fleet_faults import namespaces
 from tests.support.processes import process_backends
 from tests.support.storage import databases, memory_folder, shared_statements
 
@@ -67,9 +67,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     sample = f"seed {sampling.seed()} (set {sampling.SEED_VARIABLE} for another; make faults runs all of it)"
     if config.getoption("--full"):
         sample = "none, everything in full"
-    missing = namespaces.missing()
-    fleet = f"relays between plain processes: {missing}" if missing else "network namespaces"
-    return [f"sample: {sample}", f"hosts of the long story of a fleet: {fleet}"]
+    return [f"sample: {sample}"]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -120,42 +118,6 @@ def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
-LONGEST = (
-    "test_two_hundred_rounds",
-    "test_a_fleet_loses_nothing",
-    "test_the_tour",
-    "test_killed_anywhere_on_the_way_a_command",
-    "test_a_form_is_denied_and_a_rollback_approved",
-    "test_what_slack_acknowledged_ends_once",
-    "test_seven_hung_updates",
-    "test_a_second_hub_takes_over",
-    "test_however_changes_forwards_and_failures_follow",
-    "test_an_operators_script_keeps_working",
-    "test_a_frozen_server_holds_nobody_up",
-    "test_code_changes_and_their_rollbacks_are_no_trouble",
-    "test_the_first_sentence_names_the_true_cause",
-    "test_a_configuration_cut_off_by_kill_9",
-    "test_a_host_that_cannot_take_commands",
-    "test_a_frozen_hub_is_replaced",
-    "test_why_names_the_cause_and_offers",
-    "test_nothing_is_left_of_a_daemon_in_its_process",
-    "test_a_minute_without_a_network",
-    "test_what_people_see_of_a_day",
-    "test_with_the_drive_away_from_the_start",
-    "test_a_worker_that_is_stopped_by_a_signal_is_frozen",
-    "test_a_heartbeat_that_goes_stale_is_told_of",
-    "test_pages_are_turned_approvals_decided",
-    "test_each_of_500_flags",
-)
-"""What takes ten seconds and more, the longest first: begun early, so that no process is left with one when all else is
-done. Most of that is waiting, so they are spread, and others use the processors meanwhile."""
-
-SECONDS = {"tests/acceptance/": 1.7, "tests/faults/": 1.1, "tests/integration/": 0.4, "playground/tests/page/": 1.7}
-
-EARLY = 0.6
-"""The part of a process's tests over which its longest are spread."""
-
-
 def pytest_itemcollected(item: pytest.Item) -> None:
     """A property is sampled by its examples."""
     if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
@@ -163,76 +125,32 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the sample. Tests that need the same server are marked as a group; the longest come early."""
+    """Take the sample, and deal it out."""
     out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "[" in word])
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        engine = parameters.get("database_url")
-        if engine in ("postgresql", "mariadb"):
-            item.add_marker(pytest.mark.xdist_group(engine))
-    items[:] = in_order(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        append_groups(items)
+    items[:] = spread(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The tests in as many shares as there are processes: each with its part of the longest, and light ones last.
+def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """A share for each process: files with whole programs in turn, then as many unit tests as make the shares equal.
 
-    A process that is through with its share takes from the end of another. Of a file whose tests share a browser or a
-    host, that would start one more.
+    A process that is through with its share takes from the end of another. Only two of them start database servers.
     """
-    known: dict[str, int | None] = {}
-    ranks = {item: rank for item in items if (rank := rank_of(item, known)) is not None}
-    longest = sorted(ranks, key=lambda item: ranks[item])
-    light = deque(item for item in items if item not in ranks and not seconds(item))
-    heavy = deque(item for item in items if item not in ranks and seconds(item))
-    left = sum(map(seconds, heavy))
+    shares: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    unit = deque(item for item in items if "/unit/" in item.nodeid)
+    heavy = groupby((item for item in items if "/unit/" not in item.nodeid), key=lambda item: item.path)
+    for number, (_, file) in enumerate(heavy):
+        tests = list(file)
+        shares[number % (min(2, processes) if any(needs_server(item) for item in tests) else processes)] += tests
     ordered: list[pytest.Item] = []
-    for number in range(processes):
-        share: list[pytest.Item] = []
-        wanted = left - left / (processes - number)
-        while heavy and left > wanted:
-            share.append(heavy.popleft())
-            left -= seconds(share[-1])
-        mine = longest[number::processes]
-        apart = int(len(share) * EARLY) // max(len(mine), 1)
-        for count, item in enumerate(mine):
-            share.insert(next_file(share, count * (apart + 1)), item)
+    for number, share in enumerate(shares):
         size = (len(items) - len(ordered)) // (processes - number)
-        share += [light.popleft() for _ in range(min(size - len(share), len(light)))]
-        ordered += share
-    return [*ordered, *heavy, *light]
+        ordered += [*share, *(unit.popleft() for _ in range(min(size - len(share), len(unit))))]
+    return [*ordered, *unit]
 
 
-def rank_of(item: pytest.Item, known: dict[str, int | None]) -> int | None:
-    """The place of an item's test among the longest; `known` keeps those of its other cases."""
-    test = item.nodeid.partition("[")[0]
-    if test not in known:
-        known[test] = next((rank for rank, name in enumerate(LONGEST) if name in test), None)
-    return known[test]
-
-
-def next_file(items: list[pytest.Item], place: int) -> int:
-    """The place, or the first one after it that lies between two files, whose tests may share what is slow to make."""
-    while 0 < place < len(items) and items[place].path == items[place - 1].path:
-        place += 1
-    return place
-
-
-def seconds(item: pytest.Item) -> float:
-    """So long a test of this kind takes on average, on an idle machine; 0 where it starts no program."""
-    return next((each for folder, each in SECONDS.items() if item.nodeid.startswith(folder)), 0.0)
-
-
-def append_groups(items: list[pytest.Item]) -> None:
-    """Append each test's group to its id, where the scheduler looks for it.
-
-    pytest-xdist 3.8 tries to, but pytest 9.2 ignores what it writes, and tests that need the same process get none.
-    """
-    for item in items:
-        groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
-        if groups:
-            item._id = type(item.id).parse(f"{item.nodeid}@{'_'.join(groups)}")  # noqa: SLF001 (no other way)
+def needs_server(item: pytest.Item) -> bool:
+    """Whether a test uses a database server, which each process starts once."""
+    return not {"postgresql", "mariadb", "database_url"}.isdisjoint(getattr(item, "fixturenames", ()))

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bot.demo.fleet import HOSTS
-from bot.demo.stage import CHANNEL, OPERATOR, Stage, set_up
+from bot.demo.stage import CHANNEL, HOSTS, OPERATOR, Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from slack_playground import Playground
 from tests.support.diagnosis.terminal_scenes import scenes
@@ -143,12 +142,12 @@ async def _take_fleet(stage: Stage) -> None:
         await _say(page, "/supervisor restart all new settings")
         await _shown(page, "took")  # it has ended
         await _save(page, "fleet_command.png")
-        await stage.hosts[HOSTS[-1]].daemon.kill()
+        await stage.hosts[HOSTS[-1]].kill()
         await _shown(page, "has stopped responding")
         await _say(page, "/supervisor status")
         await _shown(page, "3 hosts")
         await _save(page, "fleet.png")
-        await stage.hosts[HOSTS[-1]].daemon.start({})
+        await stage.hosts[HOSTS[-1]].start({})
         await browser.close()
 
 

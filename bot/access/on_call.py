@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,19 +76,15 @@ class OnCallPeople:
         """The message with the people on call in the places of their sources, in an escalation."""
         if not any(is_source(str(each)) for each in message.payload.get("people") or ()):
             return message
-        people = await self._expand(map(str, message.payload["people"]))
+        found: list[str] = []
+        for who in map(str, message.payload["people"]):
+            found += await self._reachable(who) if is_source(who) else [who]
+        people = list(dict.fromkeys(found))
         log.info("alert %s escalates to %s", message.payload["alert_id"], ", ".join(people) or "nobody")
         return replace(message, payload={**message.payload, "people": people})
 
-    async def _expand(self, ids: Iterable[str]) -> list[str]:
-        """These ids, with the people on call in the places of their sources. What can't be found out is left out: a
-        message must not wait for it."""
-        found: list[str] = []
-        for who in ids:
-            found += await self._reachable(who) if is_source(who) else [who]
-        return list(dict.fromkeys(found))
-
     async def _reachable(self, source_id: str) -> list[str]:
+        """The people on call. What can't be found out is left out: a message must not wait for it."""
         answer = await self.ask(source_id)
         if answer is None:
             return []

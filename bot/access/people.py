@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import ClientError
@@ -21,9 +22,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.access.on_call import OnCallPeople, OnCallUsers
 from bot.access.rules import Person, Refusal, group_ids
-from bot.outbound.error_kinds import FORBIDDEN
 from bot.outbound.rate_limits import HeldError, Pace
-from bot.outbound.slack_errors import explain, failure_text, is_temporary, kind_of, retry_after
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, is_temporary, kind_of, retry_after
 from supervisor_core.alerts.oncall import is_source
 
 REMEMBERED_SECONDS = 60.0
@@ -134,7 +134,7 @@ class People:
             except HeldError as error:
                 why, wait = str(error), error.seconds
             except SlackApiError as error:
-                if fresh and kind_of(error) in FORBIDDEN:
+                if fresh and kind_of(error) is ErrorKind.PERMISSION:
                     raise UnverifiedError(f"Slack doesn't answer: {explain(error)}", permanent=True) from error
                 if not is_temporary(error):
                     log.error("Slack doesn't know %s: %s", user_id, explain(error))  # noqa: TRY400
@@ -164,9 +164,15 @@ class People:
             return known[1]
         group = circle.startswith("S")
         try:
-            members = await (self._in_group(circle) if group else self._in_channel(circle))
+            if group:
+                ask = partial(self._client.usergroups_users_list, usergroup=circle)
+                members = frozenset((await self._ask("usergroups.users.list", ask))["users"] or ())
+            else:
+                members = await self._in_channel(circle)
         except (SlackApiError, NoRightsError) as error:
-            if isinstance(error, SlackApiError) and (is_temporary(error) or (fresh and kind_of(error) in FORBIDDEN)):
+            if isinstance(error, SlackApiError) and (
+                is_temporary(error) or (fresh and kind_of(error) is ErrorKind.PERMISSION)
+            ):
                 raise
             what = "user group" if group else "channel"
             why = explain(error) if isinstance(error, SlackApiError) else error
@@ -174,10 +180,6 @@ class People:
             members = frozenset()
         self._members[circle] = (self._clock(), members)
         return members
-
-    async def _in_group(self, group: str) -> frozenset[str]:
-        answer = await self._ask("usergroups.users.list", lambda: self._client.usergroups_users_list(usergroup=group))
-        return frozenset(answer["users"] or ())
 
     async def _in_channel(self, channel: str) -> frozenset[str]:
         """All members of a channel, or nobody: never a part of them."""
@@ -187,18 +189,13 @@ class People:
         found: set[str] = set()
         cursor = ""
         for _ in range(MOST_PAGES):
-            page = await self._page(channel, cursor)
+            ask = partial(self._client.conversations_members, channel=channel, limit=PAGE, cursor=cursor or None)
+            page = await self._ask("conversations.members", ask)
             found.update(page["members"] or ())
             cursor = str((page.get("response_metadata") or {}).get("next_cursor") or "")
             if not cursor:
                 return frozenset(found)
         raise NoRightsError(f'it has more than {MOST_PAGES * PAGE:,} members. For all full members, use "*"')
-
-    async def _page(self, channel: str, cursor: str) -> AsyncSlackResponse:
-        return await self._ask(
-            "conversations.members",
-            lambda: self._client.conversations_members(channel=channel, limit=PAGE, cursor=cursor or None),
-        )
 
     async def _ask(self, method: str, call: Callable[[], Awaitable[AsyncSlackResponse]]) -> AsyncSlackResponse:
         """Call Slack, unless it asked us to leave this method alone for a while."""

@@ -18,7 +18,7 @@ from bot.requests.commands import ObserveWorkers, Query, QueryHandler
 from bot.views.answers.overview import status
 from bot.views.answers.teams import teams
 from bot.views.answers.why import why
-from bot.views.blocks import Content, text_message
+from bot.views.blocks import text_message
 from bot.views.buttons import page_number
 from bot.views.text import error_text
 from supervisor_core.commands.command import Command
@@ -85,20 +85,18 @@ class WhyAnswer:
 
     async def __call__(self, query: Query) -> Response:
         """Explain the workers."""
-        return Response(messages=(answer(query.request, await self._words(query)),))
-
-    async def _words(self, query: Query) -> Content:
         request, person = query.request, query.person
         try:
             found = await self._explain(query.command.workers)
         except SupervisorError as error:
-            return text_message(f":warning: {error_text(error)}")
+            return Response(messages=(answer(request, text_message(f":warning: {error_text(error)}")),))
 
         def may(command: Command) -> bool:
             return self._allowed.may_give(person, command, request.channel)
 
         asking = {each.name for told in found for each in told.found.remedies if self._allowed.asks(each.name)}
-        return why(found, request.nonce, may, asking, alone=query.alone)
+        content = why(found, request.nonce, may, asking, alone=query.alone)
+        return Response(messages=(answer(request, content),))
 
 
 def answer_handlers(

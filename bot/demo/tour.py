@@ -1,190 +1,185 @@
-"""The tour: a session over the real Socket Mode, played without a browser, with a check at each step."""
+"""A tour: plays scenes over the real Socket Mode without a browser, and prints what each person typed and saw."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import textwrap
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TextIO
 
-from bot.demo.guide import ExpectedError, Guide
-from bot.demo.home import WORKER
-from bot.demo.stage import APPROVER, CHANNEL, OPERATOR, VIEWER, Stage
-from bot.demo.transcript import Transcript
+from bot.demo.stage import CHANNEL, OPERATOR, Stage
+from slack_playground.people import transcript
+from slack_playground.people.markup import with_emoji
+from slack_playground.testing.cards import Card, Shown
+from slack_playground.testing.people import Person
 from slack_playground.testing.playground import NotSeen
+from slack_playground.values import Json
+from slack_playground.world import elements
 
-LABEL = "hotfix test"
-SLOW = "slow since noon"
-SCHEDULE = "mornings"
-ERROR = "has no title"  # of the worker, when a file is empty
-THIRD = "(3 of 5 this hour)"  # in the alert, while it waits for its third restart
-FAST, SLOWER = "poll_seconds: 0.5", "poll_seconds: 2"  # the newest version of the worker's settings and the one before
-
-
-async def status(guide: Guide) -> None:
-    """Check the worker"""
-    await guide.asks(OPERATOR, "/supervisor status", WORKER)
-    guide.expect("the worker's state", await guide.state(), "running")
+WIDTH = 80
+NAME = 12  # columns of the names on the left
+ATTACHED, BAR = "| ", "│ "  # before each line of an attachment: in the playground's transcript, and here
+FACTS = " · "
+BOLD, DIM, GREEN, RED, CYAN = "1", "2", "32", "31", "36"
+IN_PROGRESS = "⏳"
 
 
-async def pause(guide: Guide) -> None:
-    """Pause the worker and say why"""
-    text = f"/supervisor pause {LABEL}"
-    guide.page.types(OPERATOR, text)
-    card = await guide.person(OPERATOR).slash(text)
-    await guide.follows(card)
-    guide.expect("the worker's state", await guide.state(), "stopped")
-    await guide.stage.slack.channel(CHANNEL).shows(1, "message")
-    guide.expect("the worker's processes", await guide.processes(), [])
-    guide.page.holds(f"one message in #{CHANNEL}, updated in place")
-    guide.page.holds("no process of the worker is left")
+class ExpectedError(Exception):
+    """A check of the tour failed."""
 
 
-async def refused(guide: Guide) -> None:
-    """A viewer can't pause a worker"""
-    await guide.asks(VIEWER, "/supervisor pause")
-    await guide.stage.slack.channel(CHANNEL).shows(1, "message")
-    guide.page.holds("nothing changed, and nobody else was notified")
+class Tour:
+    """Acts for the people in the scenes, follows the bot's messages, and checks what happened. It prints line by line,
+    in color on a terminal unless NO_COLOR is set."""
 
+    def __init__(self, stage: Stage, out: TextIO | None = None) -> None:
+        self.stage = stage
+        self._out = out or sys.stdout
+        self._color = self._out.isatty() and not os.environ.get("NO_COLOR")
+        self._bot = stage.slack.server.world.bot.name
 
-async def trail(guide: Guide) -> None:
-    """Look up who paused it"""
-    guide.page.runs("supervisor audit")
-    rows = await guide.audit()
-    table = [("OUTCOME", "TIME (UTC)", "COMMAND", "LABEL")]
-    table += [(row["outcome"], row["created_at"][11:19], row["action"].lower(), row["label"]) for row in rows]
-    guide.page.table(table, "(shortened)")
-    guide.expect("the actions in the audit trail", [row["action"] for row in rows], ["PAUSE", "REFUSED"])
-    guide.expect("the label of the pause", rows[0]["label"], f"{OPERATOR} - {LABEL}")
-    guide.expect("the outcome of the pause", rows[0]["outcome"], "success")
-    who = guide.person(OPERATOR).id
-    guide.expect("the actor of the pause", rows[0]["actor"].rpartition("/")[2], who)
-    guide.expect("the label of the refusal", rows[1]["label"], VIEWER)
-    guide.page.holds(f"{OPERATOR} paused it ({rows[0]['actor']})")
+    def person(self, name: str) -> Person:
+        """The person of this name."""
+        return self.stage.slack.user(name)
 
+    async def play(self, scenes: Sequence[Scene]) -> bool:
+        """Play these scenes; False if a check failed, which is printed."""
+        started_at = time.monotonic()
+        for number, scene in enumerate(scenes, start=1):
+            title = (scene.__doc__ or "").split("\n")[0]
+            rule = "─" * max(WIDTH - len(title) - len(str(number)) - 8, 4)
+            self._write("", self._in(DIM, f"── {number} ── ") + self._in(BOLD, title) + self._in(DIM, f" {rule}"), "")
+            try:
+                await scene(self)
+            except (ExpectedError, NotSeen) as error:
+                self._write("", self._in(RED, f"✗ Scene {number}, {title!r}, failed."), *str(error).split("\n"))
+                return False
+        self._write("", f"{len(scenes)} scenes in {time.monotonic() - started_at:.1f} s. All checks passed.")
+        return True
 
-async def resume(guide: Guide) -> None:
-    """Resume it with a mention"""
-    guide.page.types(OPERATOR, f"@{guide.bot} resume")
-    card = await guide.person(OPERATOR).says("@bot resume")
-    await guide.follows(card)
-    pids = await guide.processes()
-    guide.expect("the number of processes", len(pids), 1)
-    guide.page.holds(f"it's running as pid {pids[0]}")
+    async def asks(self, name: str, text: str, *expected: str) -> None:
+        """Type a command whose answer only this person sees, and check that it contains the expected text."""
+        card = await self.types(name, text)
+        for part in expected:
+            await card.shows(part)
+        await card.is_private()
+        self.shows(card, f"(only {name} sees this)")
 
+    async def types(self, name: str, text: str) -> Card:
+        """Type a slash command, or a mention of `@bot`; returns the answer."""
+        self.acts(name, text.replace("@bot", f"@{self._bot}"))
+        person = self.person(name)
+        return await (person.slash(text) if text.startswith("/") else person.says(text))
 
-async def alert(guide: Guide) -> None:
-    """The worker crashes"""
-    guide.page.runs("touch incoming/spec-004.txt")
-    broken = guide.stage.home.incoming / "spec-004.txt"
-    broken.touch()
-    card = await guide.message_with("Acknowledge")
-    await card.shows(ERROR)
-    guide.shows(card)
-    await guide.presses(OPERATOR, "Acknowledge", card)
-    await card.shows(f"@{OPERATOR}")
-    guide.page.holds(f"the alert in #{CHANNEL} shows who acknowledged it")
-    await card.shows(THIRD)  # it waits for seconds then, so the answer isn't that it is starting
-    guide.page.holds("the same message counts its restarts")
-    answer = await guide.presses(APPROVER, "Why?", card)
-    await answer.shows(ERROR)
-    guide.shows(answer)
-    guide.page.runs("rm incoming/spec-004.txt")
-    broken.unlink()
-    await card.button("Acknowledge").is_gone()
-    await card.button("Snooze 1h").is_gone()
-    guide.shows(card)
-    guide.expect("the worker's state", await guide.state(), "running")
-    guide.page.holds("it restarted on its own, and the alert has closed")
+    async def gives(self, name: str, text: str) -> Card:
+        """Type a command that changes something, and follow its message to the end."""
+        card = await self.types(name, text)
+        await self.follows(card)
+        return card
 
+    async def presses(self, name: str, button: str, card: Card) -> Card:
+        """Press a button and confirm it if it asks; returns the bot's next message to this person."""
 
-async def rollback(guide: Guide) -> None:
-    """Roll back a commit, with an approval"""
-    text = f"/supervisor rollback 1 {SLOW}"
-    guide.page.types(OPERATOR, text)
-    card = await guide.person(OPERATOR).slash(text)
-    await card.shows("Look twice a second")
-    guide.shows(card)
-    own = await guide.presses(OPERATOR, "Approve", card)
-    await own.is_private()
-    guide.shows(own, f"(only {OPERATOR} sees this)")
-    await guide.presses(APPROVER, "Approve", card)
-    await guide.follows(card)
-    guide.expect("the settings of the worker", _poll(guide), SLOWER)
-    guide.page.holds("the commit is reverted, and the worker runs the code before it")
-    await card.thread_shows(f"@{APPROVER}")
-    guide.page.holds("both people were notified in its thread")
+        def find() -> Json | None:
+            message = card.now()
+            return message and next((each for each in _buttons(message) if each["text"]["text"] == button), None)
 
+        slack, person = self.stage.slack, self.person(name)
+        found: Json = await slack.eventually(find, f"there is no button {button!r}", now=lambda: card.text)
+        confirms = bool(found.get("confirm"))
+        self.acts(name, f"[ {button} ]", "  and confirms" if confirms else "")
+        mark = slack.mark()
+        await card.button(button).click(as_=person, confirm=True if confirms else None)
+        return Card(slack, person.user, slack.channel(CHANNEL).channel, mark)
 
-async def undo(guide: Guide) -> None:
-    """Undo the rollback"""
-    card = await guide.message_with("Undo")
-    undone = await guide.presses(OPERATOR, "Undo", card)
-    await guide.presses(APPROVER, "Approve", undone)
-    await guide.follows(undone)
-    guide.expect("the settings of the worker", _poll(guide), FAST)
-    await card.button("Undo").is_gone()
-    guide.page.holds("every file is as it was")
+    async def message_with(self, button: str) -> Card:
+        """The newest message in the channel with this button; waits for it."""
+        channel = self.stage.slack.channel(CHANNEL).channel
 
+        def find() -> Json | None:
+            messages = reversed(channel.messages.values())
+            return next((m for m in messages if any(b["text"]["text"] == button for b in _buttons(m))), None)
 
-async def home(guide: Guide) -> None:
-    """Open the app's Home tab"""
-    view = await guide.person(OPERATOR).opens_home()
-    await view.shows(WORKER)
-    guide.shows(view, f"(only {OPERATOR} sees this)")
+        message = await self.stage.slack.eventually(find, f"no message has a button {button!r}")
+        return Card(self.stage.slack, self.person(OPERATOR).user, channel, "", ts=message["ts"])
 
-
-async def schedule(guide: Guide) -> None:
-    """Schedule a restart"""
-    text = f'/supervisor schedule add {SCHEDULE} "weekdays 08:30" restart'
-    guide.page.types(OPERATOR, text)
-    card = await guide.person(OPERATOR).slash(text)
-    await card.shows(SCHEDULE)
-    guide.shows(card)
-    await guide.asks(OPERATOR, "/supervisor schedule list", SCHEDULE)
-
-
-async def mistake(guide: Guide) -> None:
-    """Mistype a command"""
-    await guide.asks(OPERATOR, "/supervisor puase", f"/supervisor pause {WORKER}")
-
-
-async def helped(guide: Guide) -> None:
-    """Get help for a command"""
-    await guide.asks(OPERATOR, "/supervisor help pause", "pause [target]")
-
-
-async def verified(guide: Guide) -> None:
-    """Verify the audit trail"""
-    guide.page.runs("supervisor audit verify")
-    said = await guide.stage.home.supervisor("audit", "verify")
-    guide.page.shows("", said.split("\n"))
-    guide.page.holds("no row was changed or removed")
-
-
-def _poll(guide: Guide) -> str:
-    lines = (guide.stage.home.checkout / "watcher.yaml").read_text(encoding="utf-8").splitlines()
-    return next((line for line in lines if line.startswith("poll_seconds")), "")
-
-
-Scene = Callable[[Guide], Awaitable[None]]
-
-SCENES: tuple[Scene, ...] = (
-    *(status, pause, refused, trail, resume, alert),
-    *(rollback, undo, home, schedule, mistake, helped, verified),
-)
-"""In order. The first line of each docstring is the scene's title."""
-
-
-async def tour(stage: Stage, scenes: Sequence[Scene] = SCENES) -> bool:
-    """Play these scenes; False if a check failed, which is printed."""
-    page = Transcript()
-    begun = time.monotonic()
-    for number, scene in enumerate(scenes, start=1):
-        title = (scene.__doc__ or "").split("\n")[0]
-        page.scene(number, title)
+    async def follows(self, card: Card) -> None:
+        """Print each new headline of a message until the command on it has ended."""
+        world, patience = self.stage.slack.server.world, self.stage.slack.patience
+        ts, queue = (await card.message())["ts"], world.feed.listen(0)
+        printed, ended = list[str](), False
         try:
-            await scene(Guide(stage, page))
-        except (ExpectedError, NotSeen) as error:
-            page.fails(f"Scene {number}, {title!r}, failed.\n{error}")
-            return False
-    page.ends(f"{len(scenes)} scenes in {time.monotonic() - begun:.1f} s. All checks passed.")
-    return True
+            while not ended:
+                async with asyncio.timeout(patience):
+                    event = await queue.get()
+                    while event["type"] != "message" or event["message"]["ts"] != ts:
+                        event = await queue.get()
+                lines = transcript.message_lines(event["message"], world.workspace)
+                if lines[:1] != printed[:1]:
+                    self.prints("" if printed else self._bot, lines[:1])
+                printed = lines
+                waits = any(button["text"]["text"] == "Approve" for button in _buttons(event["message"]))
+                ended = not waits and IN_PROGRESS not in with_emoji(lines[0])
+        except TimeoutError:
+            text = f"Expected the command to end, but its message didn't change for {patience:g} s:"
+            raise ExpectedError("\n".join([text, *printed])) from None
+        finally:
+            world.feed.forget(queue)
+        self.prints("", printed[1:])
+
+    def expect(self, what: str, found: object, expected: object) -> None:
+        """Check a value; the tour ends if it's another."""
+        if found != expected:
+            raise ExpectedError(f"Expected {what} to be {expected!r}, but it is {found!r}.")
+
+    def acts(self, name: str, text: str, after: str = "") -> None:
+        """Print what a person types or presses, or a command in a shell."""
+        self._write(self._in(CYAN, name.ljust(NAME)) + self._in(BOLD, text) + self._in(DIM, after))
+
+    def shows(self, card: Shown, note: str = "") -> None:
+        """Print a message as it is now."""
+        self.prints(self._bot, card.lines(), note)
+
+    def holds(self, text: str) -> None:
+        """Print a check that passed."""
+        self._write(" " * NAME + self._in(GREEN, "✓ ") + self._in(DIM, text))
+
+    def prints(self, name: str, lines: Iterable[str], note: str = "") -> None:
+        """Print lines of Slack or of a shell."""
+        parts = [part for line in lines for part in _wrapped(with_emoji(line))] or [""]
+        for number, line in enumerate(parts):
+            self._write(self._in(DIM, name.ljust(NAME) if number == 0 else " " * NAME) + line)
+        if note:
+            self._write(" " * NAME + self._in(DIM, note))
+
+    def _in(self, style: str, text: str) -> str:
+        return f"\033[{style}m{text}\033[0m" if self._color and text.strip() else text
+
+    def _write(self, *lines: str) -> None:
+        for line in lines:
+            self._out.write(f"{line.rstrip()}\n")
+        self._out.flush()
+
+
+Scene = Callable[[Tour], Awaitable[None]]
+
+
+def _buttons(message: Json) -> list[dict[str, Any]]:
+    found = [each.element for each in elements.walk(elements.message_blocks(message))]
+    return [element for element in found if element["type"] == "button"]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line in parts that fit beside the names; facts between dots stay whole."""
+    bar = BAR if line.startswith(ATTACHED) else ""
+    text, room = line.removeprefix(ATTACHED if bar else ""), WIDTH - NAME - len(bar)
+    parts = [""]
+    for number, fact in enumerate(text.split(FACTS) if len(text) > room else [text]):
+        if number and len(parts[-1]) + len(FACTS) + len(fact) <= room:
+            parts[-1] += FACTS + fact
+        else:
+            parts += textwrap.wrap(fact, room, subsequent_indent="  ", break_on_hyphens=False) or [""]
+    return [bar + part for part in parts[1:]]

@@ -28,9 +28,10 @@ from bot.doctor.slack_queries import (
     SlackRefusalError,
     SlackUnreachableError,
 )
-from bot.inbound.connection import Connection, ConnectionCount, Envelope
+from bot.inbound.connection import Connection, Envelope
 from bot.inbound.identity import IN_THE_WORKSPACE, ORG_WIDE, is_org_wide
 from bot.outbound.slack_errors import failure_text
+from supervisor_core.common.service import RUNNING
 from supervisor_core.common.service_names import CHAT
 from supervisor_core.common.times import to_text
 from supervisor_core.doctor.checks import CheckResult
@@ -43,6 +44,10 @@ BOT, SCOPES, APP, CONNECTION = "slack_bot_token", "slack_scopes", "slack_app_tok
 NOT_LOOKED = "so channels and people aren't checked"
 UNINSTALLED = frozenset({"account_inactive", "app_not_installed", "token_revoked", "token_expired"})
 HEALTHY, DISABLED = "healthy", "disabled"
+COUNTED = (
+    "A recently crashed one may still be counted for some hours; a new app-level token ends that "
+    f"({SETTINGS} → Basic Information)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,15 @@ async def check_bot_token(asking: SlackQueries) -> tuple[BotIdentity | None, lis
         answer = await asking(asking.client.auth_test)
     except SlackRefusalError as error:
         return None, [
-            _clock(error.headers, asked),
-            CheckResult(BOT, False, _refused(str(error)), _bot_remedy(error.word)),
+            compare_clock(str(error.headers.get("Date") or ""), asked, datetime.now(UTC)),
+            CheckResult(
+                BOT,
+                False,
+                f"Slack rejects the bot token: {error}; {NOT_LOOKED}",
+                NEW_BOT_TOKEN if error.word in UNINSTALLED else COPY_BOT_TOKEN,
+            ),
         ]
-    time = _clock(answer.headers, asked)
+    time = compare_clock(str(answer.headers.get("Date") or ""), asked, datetime.now(UTC))
     if not answer.get("bot_id"):
         message = f"this is a user token ({answer['user']}), not a bot token; {NOT_LOOKED}"
         return None, [time, CheckResult(BOT, False, message, COPY_BOT_TOKEN)]
@@ -121,11 +131,7 @@ async def check_same_app(asking: SlackQueries, me: BotIdentity, url: str) -> Che
         bot = (await asking(asking.client.bots_info, bot=me.bot_id))["bot"]
     except SlackRefusalError:
         return None
-    return compare_apps(str(bot.get("app_id") or ""), url)
-
-
-def compare_apps(app_id: str, url: str) -> CheckResult | None:
-    """Compare the app of the bot with the one in the address of the connection."""
+    app_id = str(bot.get("app_id") or "")
     theirs = next(iter(parse_qs(urlsplit(url).query).get("app_id", ())), "")
     if not app_id or not theirs or theirs == app_id:
         return None
@@ -133,16 +139,14 @@ def compare_apps(app_id: str, url: str) -> CheckResult | None:
     return CheckResult(APP, False, message, COPY_APP_TOKEN)
 
 
-async def check_connection(
-    url: str, seen: DaemonState, counted: ConnectionCount | None, network: Network
-) -> CheckResult:
+async def check_connection(url: str, seen: DaemonState, network: Network) -> CheckResult:
     """The connections that use this token, counted by the daemon where one runs, else by a short connection of ours.
 
     Beside a daemon none is opened: Slack would send it some of the commands, and they'd be lost."""
     if seen.state == "unresponsive":
         return CheckResult(CONNECTION, True, "not checked: a daemon may hold it, but doesn't respond")
     if seen.state == "running":
-        return _of_daemon(seen.service(CHAT), counted)
+        return _of_daemon(seen.service(CHAT))
     try:
         others = await _others(url, network)
     except (ClientError, OSError, TimeoutError) as error:
@@ -150,36 +154,21 @@ async def check_connection(
     if others > 0:
         number = "another connection" if others == 1 else f"{others} other connections"
         message = f"the app has {number}: another process uses the same token and receives commands"
-        remedy = (
-            "Stop the other supervisor, or give each its own app. A recently crashed one may still be counted "
-            f"for some hours; a new app-level token ends that ({SETTINGS} → Basic Information)."
-        )
+        remedy = f"Stop the other supervisor, or give each its own app. {COUNTED}"
         return CheckResult(CONNECTION, False, message, remedy)
     return CheckResult(CONNECTION, True, "works, and no other process is connected with this token now")
 
 
-def _of_daemon(service: Mapping[str, object], counted: ConnectionCount | None) -> CheckResult:
-    state, reason = service.get("state"), service.get("reason") or "no reason given"
+def _of_daemon(service: Mapping[str, object]) -> CheckResult:
+    state, reason = service.get("state"), str(service.get("reason") or "no reason given")
     if state == DISABLED:
         remedy = "Run: supervisor daemon restart."
         return CheckResult(CONNECTION, False, f"the daemon runs without Slack: {reason}", remedy)
-    if service.get("health") == HEALTHY:
-        return CheckResult(CONNECTION, True, f"the daemon is connected{_beside(counted)}")
+    if service.get("health") == HEALTHY and reason == RUNNING:
+        return CheckResult(CONNECTION, True, "the daemon is connected")
     error = f" ({service['last_error']})" if service.get("last_error") else ""
-    remedy = "If another process is named, stop it. Otherwise see the other checks and the daemon's log."
+    remedy = f"If another process is named, stop it. {COUNTED} Otherwise see the other checks and the daemon's log."
     return CheckResult(CONNECTION, False, f"the daemon reports: {reason}{error}", remedy)
-
-
-def _beside(counted: ConnectionCount | None) -> str:
-    """The other connections, as far as the daemon knows. Slack counts only when one opens."""
-    if counted is None:
-        return "; whether another process uses this token isn't known"
-    then = f"when it connected at {counted.at:%Y-%m-%d %H:%M} UTC"
-    later = "a process that connected later isn't known"
-    if counted.cut:
-        cut = "a connection" if counted.cut == 1 else f"{counted.cut} connections"
-        return f"; {then}, Slack may have counted {cut} that was cut, or another process; {later}"
-    return f"; {then}, no other process used this token; {later}"
 
 
 async def _others(url: str, network: Network) -> int:
@@ -188,27 +177,15 @@ async def _others(url: str, network: Network) -> int:
     It is never read again, so Slack knows that an envelope sent to it is lost.
     """
     async with ClientSession() as session:
-        ours = Connection(session, url, _never, set(), network)  # as the daemon would
+        ours = Connection(session, url, _ignore, set(), network)  # as the daemon would
         async with asyncio.timeout(CALL_SECONDS):
             await ours.open()
         await ours.close()
         return ours.connections - 1
 
 
-async def _never(_connection: Connection, _envelope: Envelope) -> None:
+async def _ignore(_connection: Connection, _envelope: Envelope) -> None:
     """Ignore envelopes: this connection only counts the others."""
-
-
-def _clock(headers: Mapping[str, str], asked: datetime) -> CheckResult:
-    return compare_clock(str(headers.get("Date") or ""), asked, datetime.now(UTC))
-
-
-def _refused(word: str) -> str:
-    return f"Slack rejects the bot token: {word}; {NOT_LOOKED}"
-
-
-def _bot_remedy(word: str) -> str:
-    return NEW_BOT_TOKEN if word in UNINSTALLED else COPY_BOT_TOKEN
 
 
 def _no_connection(error: SlackRefusalError) -> tuple[str, str]:

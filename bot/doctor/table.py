@@ -7,9 +7,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 
 from bot.doctor import app, channels, people
 from bot.doctor.slack_queries import REACH, SlackQueries, SlackUnreachableError
-from bot.doctor.tokens import TokenResult, check_tokens, hide_secrets, secret_values
-from bot.inbound.connection import ConnectionCount
-from bot.inbound.notices import load_connections
+from bot.doctor.tokens import check_tokens, hide_secrets, secret_values
 from bot.outbound.slack_api import one_session
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
@@ -32,21 +30,21 @@ def check_slack(config: SupervisorConfig) -> list[CheckResult]:
     """Everything about Slack but clicks, and the clock, which is compared with Slack's."""
     if not config.slack.enabled:
         return [check_clock("Slack is off"), CheckResult(NAME, True, "off: slack.enabled is false")]
-    tokens = _tokens(config)
-    if tokens.credentials is None:
-        return [check_clock("needs valid Slack tokens"), tokens.check]
+    tokens, credentials = _tokens(config)
+    if credentials is None:
+        return [check_clock("needs valid Slack tokens"), tokens]
     try:
-        checks = _SlackChecks(config, tokens.credentials, *_daemon_state(config))
+        checks = _SlackChecks(config, credentials, _daemon_state(config))
     except NetworkError:
         reason = "needs a valid proxy and certificates; see network"
-        return [check_clock(reason), tokens.check, CheckResult(NAME, True, f"not checked: {reason}")]
+        return [check_clock(reason), tokens, CheckResult(NAME, True, f"not checked: {reason}")]
     results = asyncio.run(checks.run())
-    return hide_secrets(secret_values(tokens.credentials), [tokens.check, *results])
+    return hide_secrets(secret_values(credentials), [tokens, *results])
 
 
 def check_clicks(config: SupervisorConfig) -> list[CheckResult]:
     """The check of interactivity, where Slack is used at all."""
-    used = config.slack.enabled and _tokens(config).credentials is not None
+    used = config.slack.enabled and _tokens(config)[1] is not None
     return [app.check_interactivity(config.state_dir / LEDGER_FILE)] if used else []
 
 
@@ -56,38 +54,27 @@ SLACK_CHECKS = (
 )
 
 
-def _tokens(config: SupervisorConfig) -> TokenResult:
+def _tokens(config: SupervisorConfig) -> tuple[CheckResult, SlackCredentials | None]:
     slack = config.slack
     wanted = bool(slack.alert_channel or slack.access.operators or slack.access.approvers)
     return check_tokens(config.environ, config.path.parent, wanted=wanted)
 
 
-def _daemon_state(config: SupervisorConfig) -> tuple[DaemonState, ConnectionCount | None]:
-    """The state of the daemon; `unresponsive` where nothing is known, so that none is assumed to be stopped. And the
-    connections that it counted."""
-
-    def look() -> tuple[DaemonState, ConnectionCount | None]:
-        return observe_daemon(config), load_connections(config.state_dir)
-
+def _daemon_state(config: SupervisorConfig) -> DaemonState:
+    """The state of the daemon; `unresponsive` where nothing is known, so that none is assumed to be stopped."""
     try:
-        return DaemonThreads("doctor", 1).submit(look).result(LOOK_SECONDS)
+        return DaemonThreads("doctor", 1).submit(observe_daemon, config).result(LOOK_SECONDS)
     except (FutureTimeout, OSError):
-        return DaemonState("unresponsive"), None
+        return DaemonState("unresponsive")
 
 
 class _SlackChecks:
     """Runs the checks that call Slack. Each result is kept immediately, so a timeout loses none."""
 
-    def __init__(
-        self,
-        config: SupervisorConfig,
-        credentials: SlackCredentials,
-        daemon: DaemonState,
-        counted: ConnectionCount | None,
-    ) -> None:
+    def __init__(self, config: SupervisorConfig, credentials: SlackCredentials, daemon: DaemonState) -> None:
         self._config = config
         self._app_token = credentials.app_token.get_secret_value() if credentials.app_token else ""
-        self._daemon, self._counted = daemon, counted
+        self._daemon = daemon
         self._slack = SlackQueries.of(credentials, config.network)
         self._results: list[CheckResult] = []
 
@@ -112,8 +99,7 @@ class _SlackChecks:
         if bot and url and (another := await app.check_same_app(self._slack, bot, url)):
             self._results[-1] = another
         if url:
-            network = self._config.network
-            self._results.append(await app.check_connection(url, self._daemon, self._counted, network))
+            self._results.append(await app.check_connection(url, self._daemon, self._config.network))
         if bot is not None:
             self._results += app.check_enterprise(bot.enterprise_id, self._config.state_dir / LEDGER_FILE)
             self._results += await channels.check_channels(self._slack, self._config, bot.user)

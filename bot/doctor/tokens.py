@@ -6,7 +6,7 @@ No part of a token is shown, nor its length.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from bot.doctor.slack_queries import COPY_APP_TOKEN, COPY_BOT_TOKEN
@@ -32,46 +32,39 @@ SWAPPED = ((BOT_TOKEN, APP_TOKEN), (APP_TOKEN, BOT_TOKEN))
 WANTED = {BOT_TOKEN: ("xoxb-", COPY_BOT_TOKEN), APP_TOKEN: ("xapp-", COPY_APP_TOKEN)}
 
 
-@dataclass(frozen=True, slots=True)
-class TokenResult:
-    """The check of the tokens; the credentials only where asking Slack makes sense."""
-
-    check: CheckResult
-    credentials: SlackCredentials | None = None
-
-
-def check_tokens(environ: Mapping[str, str], folder: Path, *, wanted: bool = False) -> TokenResult:
-    """Look at both tokens, as the daemon would find them. `wanted`: the configuration says what Slack is to be for."""
+def check_tokens(
+    environ: Mapping[str, str], folder: Path, *, wanted: bool = False
+) -> tuple[CheckResult, SlackCredentials | None]:
+    """Look at both tokens, as the daemon would find them; the credentials only where asking Slack makes sense.
+    `wanted`: the configuration says what Slack is to be for."""
     written = {name: environ.get(name, "").strip() for name in WANTED}
     trouble = _swapped(written) or next(filter(None, (_written_wrong(*each) for each in written.items())), None)
     if trouble is not None:
-        return TokenResult(trouble)
+        return trouble, None
     try:
         found = slack_credentials(environ, folder=folder)
     except ConfigError as error:
-        return TokenResult(CheckResult(NAME, False, error.message, CORRECT))
+        return CheckResult(NAME, False, error.message, CORRECT), None
     held = {BOT_TOKEN: found.bot_token, APP_TOKEN: found.app_token}
     absent = [name for name, token in held.items() if token is None]
     if len(absent) == len(held):
         empty = [why for name in absent if (why := _empty(name, environ))]
         why = "; ".join(empty) or f"{BOT_TOKEN} and {APP_TOKEN} aren't set"
         if any(name + FILE_SUFFIX in why for name in absent):
-            return TokenResult(CheckResult(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"))
+            return CheckResult(NAME, False, why, f"{COPY_BOT_TOKEN} {COPY_APP_TOKEN}"), None
         if wanted:
             remedy = f"Set both in {folder / '.env'}, or set `slack: {{enabled: false}}` in the configuration."
-            return TokenResult(CheckResult(NAME, False, f"{why}, but Slack is configured", remedy))
-        return TokenResult(CheckResult(NAME, True, f"{why}, so the supervisor runs without Slack"))
+            return CheckResult(NAME, False, f"{why}, but Slack is configured", remedy), None
+        return CheckResult(NAME, True, f"{why}, so the supervisor runs without Slack"), None
     if absent:
         (name,) = absent
         why = _empty(name, environ) or f"{name} isn't set"
-        return TokenResult(
-            CheckResult(NAME, False, f"{why}, but the other token is; Slack needs both", WANTED[name][1])
-        )
+        return CheckResult(NAME, False, f"{why}, but the other token is; Slack needs both", WANTED[name][1]), None
     for name, token in held.items():
         trouble = _written_wrong(name, token.get_secret_value() if token else "")
         if trouble is not None:
-            return TokenResult(trouble)
-    return TokenResult(CheckResult(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set"), found)
+            return trouble, None
+    return CheckResult(NAME, True, f"{BOT_TOKEN} and {APP_TOKEN} are set"), found
 
 
 def secret_values(credentials: SlackCredentials) -> list[str]:

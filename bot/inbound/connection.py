@@ -7,8 +7,6 @@ import contextlib
 import json
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -47,24 +45,6 @@ class NotWantedError(ClientError):
     def __init__(self, end: ConnectionEnd) -> None:
         super().__init__(f"Slack closed the connection at once: {end}")
         self.end = end
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionCount:
-    """The app's connections as Slack counted them when one of ours opened."""
-
-    at: datetime
-    counted: int
-    ours: int
-    """Open connections of this process."""
-    cut: int = 0
-    """Connections of this process that were cut, which Slack may count for hours."""
-
-    @property
-    def others(self) -> int:
-        """The least number of connections of other processes. One more may hide behind each connection that was cut.
-        One that opens later isn't counted before the next hello, which may be hours later."""
-        return max(0, self.counted - self.ours - self.cut)
 
 
 Envelope = dict[str, Any]
@@ -142,13 +122,9 @@ class Connection:
         answer = {"envelope_id": envelope_id} if payload is None else {"envelope_id": envelope_id, "payload": payload}
         await self._socket.send_str(json.dumps(answer))
 
-    async def hang_up(self) -> None:
-        """Close it as Slack announced, and keep Slack's reason."""
-        await self._close()
-
-    async def close(self) -> None:
-        """Close it from our side."""
-        self.reason = ConnectionEnd.CLOSED
+    async def close(self, reason: ConnectionEnd = ConnectionEnd.CLOSED) -> None:
+        """Close it for this reason."""
+        self.reason = reason
         await self._close()
 
     async def _receive_all(self) -> ConnectionEnd:

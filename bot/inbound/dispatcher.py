@@ -11,13 +11,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 from aiohttp import ClientError
 from slack_sdk.errors import SlackApiError
 
 from bot.inbound.identity import Identity
+from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.views.blocks import Content, text_message
@@ -169,21 +170,11 @@ def sender_of(received: StoredEnvelope) -> str:
     return str(payload.get("user_id"))
 
 
-class RefusalSender(Protocol):
-    """Sends a refusal without the ledger."""
-
-    async def answer(self, response_url: str, content: Content, *, replace: bool) -> bool:
-        """Answer at the response URL of a request; False if it has expired."""
-
-    async def whisper(self, channel: str, user: str, thread_ts: str | None, content: Content) -> None:
-        """Send a message to one person in a channel."""
-
-
 class Refusals:
     """Tells people that their request wasn't accepted."""
 
-    def __init__(self, voice: RefusalSender, identity: Identity) -> None:
-        self._voice = voice
+    def __init__(self, slack: SlackApi, identity: Identity) -> None:
+        self._slack = slack
         self._identity = identity
 
     async def refuse(
@@ -205,10 +196,10 @@ class Refusals:
     async def _tell(self, payload: Mapping[str, Any], content: Content) -> bool:
         """Tell the person who pressed a button or wrote to the bot. Slack delivers other envelopes again."""
         if payload.get("type") == "block_actions" and payload.get("response_url"):
-            return await self._voice.answer(str(payload["response_url"]), content, replace=False)
+            return await self._slack.answer(str(payload["response_url"]), content, replace=False)
         event = payload.get("event")
         if isinstance(event, dict) and _is_for_us(event) and self._identity.is_meant(event):
-            await self._voice.whisper(str(event["channel"]), str(event["user"]), event.get("thread_ts"), content)
+            await self._slack.whisper(str(event["channel"]), str(event["user"]), event.get("thread_ts"), content)
             return True
         return False
 

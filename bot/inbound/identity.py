@@ -14,8 +14,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.reconnection import SlackRefusedError, token_refused
-from bot.outbound.error_kinds import FORBIDDEN
-from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, kind_of, retry_after
 from supervisor_core.common.service import Pulse, wait_until
 
 RETRY_SECONDS = 2.0
@@ -79,7 +78,7 @@ async def find_identity(
                 url=str(answer.get("url") or ""),
             )
         except SlackApiError as error:
-            if kind_of(error) in FORBIDDEN:
+            if kind_of(error) is ErrorKind.PERMISSION:
                 raise token_refused("SLACK_BOT_TOKEN", explain(error)) from None
             problem = f"Slack responds {explain(error)}"
             wait = max(wait, retry_after(error) or 0.0)

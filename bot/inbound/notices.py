@@ -1,4 +1,4 @@
-"""Notices about the connection to Slack: gaps, connections of other processes, and unknown ids."""
+"""Notices about the connection to Slack: gaps, and unknown ids."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from bot.inbound.connection import ConnectionCount
-from bot.inbound.reconnection import other_connections
 from bot.pools import quick
 from bot.views.cards.configuration import unknown_ids
-from bot.views.cards.notices import connection_gap_notice, other_connection_notice
+from bot.views.cards.notices import connection_gap_notice
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.errors import SupervisorError
@@ -28,7 +26,7 @@ from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import LINK, Condition, Target
 
-NOTICES_FILE, CONNECTIONS_FILE = "slack_heard.json", "slack_connections.json"
+NOTICES_FILE = "slack_heard.json"
 
 SAVE_SECONDS = 10.0
 """Interval of storing the last sign of Slack. After a crash the gap looks longer by at most this."""
@@ -52,19 +50,18 @@ class ConnectionNotices:
         self._first_gap = False
         """True if the next gap is the one since the earlier run."""
 
-    async def load(self) -> tuple[datetime | None, bool]:
-        """The last sign of Slack in an earlier run, and whether that run closed its connection."""
-        state_dir = self._config().state_dir
-        before = await quick(load_last_heard, state_dir)
+    async def load(self) -> datetime | None:
+        """The last sign of Slack in an earlier run."""
+        before = await quick(load_last_heard, self._config().state_dir)
         self._first_gap = before is not None
-        return before, await quick(closed_cleanly, state_dir)
+        return before
 
-    async def save(self, moment: datetime | None, *, left: bool = False) -> None:
+    async def save(self, moment: datetime | None) -> None:
         """Store the last sign of Slack."""
         if moment is None:
             return
         try:
-            await quick(partial(save_last_heard, left=left), self._config().state_dir, moment)
+            await quick(save_last_heard, self._config().state_dir, moment)
         except OSError as error:
             log.warning("the time of the last message from Slack can't be stored: %s", error)
 
@@ -83,15 +80,6 @@ class ConnectionNotices:
             return
         log.warning("no connection to Slack from %s to %s", to_text(since), to_text(until))
         await self._post(partial(notify_gap, host=self._host, since=since, until=until, away=away))
-
-    async def report_hello(self, count: ConnectionCount) -> None:
-        """Store the number of connections, and post a notice if another process uses our token."""
-        try:
-            await quick(save_connections, self._config().state_dir, count)
-        except OSError as error:
-            log.warning("the number of connections to Slack can't be stored: %s", error)
-        if reason := other_connections(count):
-            await self._post(partial(notify_other_connections, reason=reason))
 
     async def report_unknown_ids(self, found: Sequence[str]) -> None:
         """Post a notice about configured ids that Slack doesn't know."""
@@ -113,15 +101,9 @@ class ConnectionNotices:
                 log.warning("%s", error)
 
 
-def save_last_heard(state_dir: Path, moment: datetime, *, left: bool = False) -> None:
-    """Store the last sign of Slack, and whether the connection was closed after it."""
-    write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment), "left": left})
-
-
-def closed_cleanly(state_dir: Path) -> bool:
-    """True if the earlier run closed its connection. After a crash, Slack may count it for hours."""
-    document = read_json(state_dir / NOTICES_FILE, tolerant=True)
-    return isinstance(document, dict) and document.get("left") is True
+def save_last_heard(state_dir: Path, moment: datetime) -> None:
+    """Store the last sign of Slack."""
+    write_json(state_dir / NOTICES_FILE, {"heard_at": to_text(moment)})
 
 
 def load_last_heard(state_dir: Path) -> datetime | None:
@@ -130,24 +112,6 @@ def load_last_heard(state_dir: Path) -> datetime | None:
     try:
         return from_text(str(document["heard_at"])) if isinstance(document, dict) else None
     except (KeyError, ValueError):
-        return None
-
-
-def save_connections(state_dir: Path, count: ConnectionCount) -> None:
-    """Store how many connections the app had."""
-    document = {"seen_at": to_text(count.at), "counted": count.counted, "ours": count.ours, "cut": count.cut}
-    write_json(state_dir / CONNECTIONS_FILE, document)
-
-
-def load_connections(state_dir: Path) -> ConnectionCount | None:
-    """The app's connections at the newest hello, also of an earlier run; None if that's unknown."""
-    document = read_json(state_dir / CONNECTIONS_FILE, tolerant=True)
-    if not isinstance(document, dict):
-        return None
-    try:
-        counted, ours, cut = (int(document[key]) for key in ("counted", "ours", "cut"))
-        return ConnectionCount(from_text(str(document["seen_at"])), counted, ours, cut)
-    except (KeyError, TypeError, ValueError):
         return None
 
 
@@ -167,13 +131,6 @@ def notify_gap(
     content = connection_gap_notice(host, gaps, away=away)
     kept = [[to_text(begun), to_text(ended)] for begun, ended in gaps]
     _order(connection, Message(NOTICE, subject, {"channel": channel, "gaps": kept, "away": away, "content": content}))
-
-
-def notify_other_connections(connection: Connection, channel: str, reason: str) -> None:
-    """Order the notice that another process uses our token, once a day."""
-    subject = f"others {datetime.now(UTC):%Y-%m-%d}"
-    if outbox.newest(connection, NOTICE, subject) is None:
-        _order(connection, Message(NOTICE, subject, {"channel": channel, "content": other_connection_notice(reason)}))
 
 
 def notify_unknown_ids(connection: Connection, channel: str, host: str, troubles: Sequence[str]) -> None:

@@ -15,9 +15,8 @@ from aiohttp import ClientError, ClientSession
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.connection import Connection, ConnectionCount, ConnectionEnd, NotWantedError, Receive
-from bot.outbound.error_kinds import FORBIDDEN
-from bot.outbound.slack_errors import explain, failure_text, kind_of, retry_after
+from bot.inbound.connection import Connection, ConnectionEnd, NotWantedError, Receive
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, kind_of, retry_after
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import BEAT_SECONDS, wait_until
@@ -37,11 +36,6 @@ CROWDED_SECONDS, LONGEST_CROWDED_SECONDS = (1.0, 5.0), 60.0
 
 LINGER_SECONDS = 10.0
 """Time during which an old connection may still bring envelopes after the next one is open."""
-
-GHOST_SECONDS = 5 * 3600.0
-"""Time during which a connection of ours that was cut isn't taken for another process."""
-
-MOST_GHOSTS = 100
 
 LAST_RECEIVING_SECONDS = 2.0
 
@@ -66,13 +60,10 @@ def token_refused(variable: str, word: str) -> SlackRefusedError:
 
 
 OnGap = Callable[[datetime, datetime], Awaitable[None]]
-OnHello = Callable[[ConnectionCount], Coroutine[Any, Any, None]]
 
 
 class Link:
-    """Keeps the bot connected. `on_gap` is called after a gap with its start and end, `on_hello` with the number of the
-    app's connections. `ghosts`: when connections of ours ended that Slack may not know
-    of, by the monotonic clock; an earlier link's count as well."""
+    """Keeps the bot connected. `on_gap` is called after a gap with its start and end."""
 
     def __init__(
         self,
@@ -80,8 +71,6 @@ class Link:
         app_token: str,
         receive: Receive,
         on_gap: OnGap,
-        on_hello: OnHello,
-        ghosts: list[float] | None = None,
         network: Network = DIRECT,
     ) -> None:
         self._client = client
@@ -89,17 +78,16 @@ class Link:
         self._network = network
         self._receive = receive
         self._on_gap = on_gap
-        self._on_hello = on_hello
         self.alive: Callable[[float], None] = lambda _: None
         """Called regularly, with the longest time until the next call, work excluded."""
         self._open: dict[Connection, asyncio.Task[ConnectionEnd]] = {}
         self._lingering: dict[Connection, asyncio.Task[None]] = {}
         self._receiving: set[asyncio.Task[None]] = set()
-        self._ghosts = [] if ghosts is None else ghosts
         self._last_heard: datetime | None = None
         self._trouble = "not connected yet"
         self._since = datetime.now(UTC)
-        self._others = ""
+        self.others = ""
+        """What Slack said at the last hello about connections of this app that aren't ours; empty without any."""
         self._short_lives = 0
         self._crowded = 0
         """`too_many_websockets` in a row."""
@@ -110,7 +98,7 @@ class Link:
     @property
     def trouble(self) -> str:
         """The problem with the link and its start; empty while there is none."""
-        return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else self._others
+        return f"{self._trouble}; since {self._since:%H:%M:%S} UTC" if self._trouble else ""
 
     @property
     def connections(self) -> int:
@@ -141,9 +129,6 @@ class Link:
                     if delay > 0:
                         self.alive(delay)
                         await wait_until(None, stopping, delay)
-            except BaseException:  # such as a refused token: Slack may not notice the end
-                self._ghosts.extend(time.monotonic() for _ in (*self._open, *self._lingering))
-                raise
             finally:
                 await self._leave()
 
@@ -166,7 +151,7 @@ class Link:
             log.info("connected to Slack", extra=LogEvent.SLACK_CONNECTED.extra())
         self._trouble = ""
         connected()
-        await run_until_stopped(stopping, self._on_hello(self._count(connection)))
+        self._compare(connection.connections)
         if since is not None:
             await self._on_gap(since, datetime.now(UTC))
         await self._stay(connection, stopping)
@@ -175,7 +160,7 @@ class Link:
         if connection.reason is ConnectionEnd.REFRESH and not running.done():
             return self._delay()  # the old one receives until the next one is open
         if connection.reason in NOT_WANTED:
-            await connection.hang_up()
+            await connection.close(connection.reason)
         return self._after(connection, await running)
 
     async def _stay(self, connection: Connection, stopping: asyncio.Event) -> None:
@@ -195,17 +180,15 @@ class Link:
         await connection.open()
         return connection
 
-    def _count(self, connection: Connection) -> ConnectionCount:
-        """The app's connections at the hello of the one that is open now."""
-        self._ghosts[:] = [moment for moment in self._ghosts if time.monotonic() - moment < GHOST_SECONDS][
-            -MOST_GHOSTS:
-        ]
-        ours = len(self._open) + len(self._lingering)
-        count = ConnectionCount(datetime.now(UTC), connection.connections, ours, len(self._ghosts))
-        self._others = other_connections(count)
-        if self._others:
-            log.error("%s", self._others, extra=LogEvent.SLACK_TOKEN_SHARED.extra(error=self._others))
-        return count
+    def _compare(self, counted: int) -> None:
+        """Compare Slack's number of the app's connections with ours."""
+        ours, self.others = len(self._open) + len(self._lingering), ""
+        if counted > ours:
+            self.others = (
+                f"Slack counts {counted} connections of this app, and {ours} of them is ours: another process may use "
+                "the same token and get some of the commands, or Slack still counts one that was cut"
+            )
+            log.warning("%s", self.others, extra=LogEvent.SLACK_TOKEN_SHARED.extra(error=self.others))
 
     def _could_not(self, error: Exception) -> float:
         """Note why there is no connection; return the delay before the next try."""
@@ -215,7 +198,7 @@ class Link:
         asked = None
         if isinstance(error, SlackApiError):
             asked = retry_after(error)
-            if kind_of(error) in FORBIDDEN:
+            if kind_of(error) is ErrorKind.PERMISSION:
                 raise token_refused("SLACK_APP_TOKEN", explain(error)) from None
         self._wrong(f"Slack can't be reached: {failure_text(error)}")
         return asked if asked is not None else max(self._delay(), FIRST_DELAY_SECONDS)
@@ -228,7 +211,6 @@ class Link:
             return self._delay()
         if end in NOT_WANTED:
             return self._not_wanted(end)
-        self._ghosts.append(time.monotonic())
         words_of = {ConnectionEnd.CUT: "was cut", ConnectionEnd.SILENT: "froze"}
         self._wrong(f"the connection to Slack {words_of.get(end, 'ended')}")
         return self._delay()
@@ -283,17 +265,6 @@ class Link:
             await asyncio.wait(self._receiving, timeout=LAST_RECEIVING_SECONDS)
         for task in self._receiving:
             task.cancel()
-
-
-def other_connections(count: ConnectionCount) -> str:
-    """The problem with connections that aren't ours; empty if there are none."""
-    if not count.others:
-        return ""
-    known = count.ours + count.cut
-    return (
-        f"Slack counts {count.counted} connections of this app, and {known} of them are ours: "
-        "another process uses the same token and gets some of the commands."
-    )
 
 
 async def run_until_stopped(stopping: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -112,25 +112,31 @@ ROUTES: Sequence[Route] = (
 """The first route that matches is taken."""
 
 
-@dataclass(slots=True)
-class _Dispatch:
-    """One envelope on its way through Bolt, and its response."""
-
-    envelope: StoredEnvelope
-    response: Response
-
-
 class Router:
     """Dispatches stored envelopes through Bolt. `handlers` gives the handlers of the configuration in force."""
 
     def __init__(self, client: AsyncWebClient, identity: Identity, handlers: Callable[[], RequestHandlers]) -> None:
         self._handlers = handlers
         self._identity = identity
+        logger = logging.getLogger("bot.bolt")
+        logger.setLevel(logging.ERROR)  # Bolt's remarks for app developers stay out of the log
+        own = AuthorizeResult(
+            enterprise_id=None,
+            team_id=identity.team_id,
+            bot_user_id=identity.user_id,
+            bot_id=identity.bot_id,
+            bot_token=client.token,
+        )
+
+        async def authorize() -> AuthorizeResult:
+            """Our identity, so that Bolt doesn't ask Slack at each request."""
+            return own
+
         self._bolt = AsyncApp(
             name="supervisor",  # else Bolt looks for its caller's file among those of all modules
             client=client,
-            logger=_bolt_logger(),
-            authorize=_authorize_as(identity, client.token),
+            logger=logger,
+            authorize=authorize,
             # The dispatch ends after its listener; only then is the row handled.
             process_before_response=True,
             # Socket Mode doesn't need these: no request is signed, and there is no address to verify.
@@ -156,18 +162,16 @@ class Router:
         """Handle one envelope. A message in a channel that isn't addressed to the bot gets no response."""
         if not self._identity.is_meant(envelope.payload.get("event") or {}):
             return Response()
-        dispatch = _Dispatch(envelope, Response())
-        context = {"dispatch": dispatch}
+        context = {"envelope": envelope, "responses": (responses := [Response()])}
         await self._bolt.async_dispatch(
             AsyncBoltRequest(body=dict(envelope.payload), mode="socket_mode", context=context)
         )
-        return dispatch.response
+        return responses[-1]
 
     def _listener(self, each: Route) -> Callable[..., Awaitable[None]]:
         async def listen(ack: AsyncAck, context: AsyncBoltContext) -> None:
             await ack()
-            dispatch: _Dispatch = context["dispatch"]
-            dispatch.response = await each.handle(self._handlers(), dispatch.envelope)
+            context["responses"].append(await each.handle(self._handlers(), context["envelope"]))
 
         return listen
 
@@ -193,29 +197,6 @@ async def handle_safely(request: Request, handling: Awaitable[Response], more: t
         return await handle_safely(request, rest(send), more)
 
     return replace(response, rest=safe_rest)
-
-
-def _bolt_logger() -> logging.Logger:
-    """A logger that keeps Bolt's remarks for app developers out of the log."""
-    logger = logging.getLogger("bot.bolt")
-    logger.setLevel(logging.ERROR)
-    return logger
-
-
-def _authorize_as(identity: Identity, token: str | None) -> Callable[..., Awaitable[AuthorizeResult]]:
-    """An authorization of our identity, so that Bolt doesn't ask Slack at each request."""
-    result = AuthorizeResult(
-        enterprise_id=None,
-        team_id=identity.team_id,
-        bot_user_id=identity.user_id,
-        bot_id=identity.bot_id,
-        bot_token=token,
-    )
-
-    async def authorize() -> AuthorizeResult:
-        return result
-
-    return authorize
 
 
 async def _raise_error(error: Exception) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.doctor.slack_queries import SlackQueries, SlackUnreachableError
-from bot.outbound.messages import KEYS, REASONS
+from bot.outbound.messages import KEYS
 from supervisor_core.common.service import wait_until
 from supervisor_core.config.slack_settings import SlackSettings
 
@@ -38,7 +38,7 @@ class ChannelHealth:
         sentences = []
         for channel, settings in self._configured().items():
             if code := self._refusals.get(channel):
-                reason = f"{', '.join(settings)}: can't post in {channel} ({REASONS.get(code, code)})"
+                reason = f"{', '.join(settings)}: can't post in {channel} ({code})"
                 if channel == slack.alert_channel and slack.fallback_channel not in ("", channel):
                     reason += f"; its messages go to {slack.fallback_channel}"
                 sentences.append(reason)

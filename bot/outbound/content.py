@@ -180,35 +180,12 @@ def _commands(connection: Connection, alert: Alert, worker: str) -> list[Job]:
     return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)
 
 
-Link = Callable[[Mapping[str, Any]], str]
-
-
-def notice_content(connection: Connection, message: PendingMessage, link: Link) -> Content | None:
-    """A message beside the one of each alert; None where it would add nothing by now."""
-    if message.kind == MORNING:
-        return _morning(connection, message.payload)
-    if message.kind == WEEK:
-        return _week(connection, message.payload)
-    return _call(connection, message.payload, link)
-
-
 def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
     found = [alerts.find(connection, str(alert_id)) for alert_id in payload["alerts"]]
     kept = [alert for alert in found if alert is not None]
     if not kept:
         return None
     return views.quiet_hours_summary(kept, from_text(str(payload["since"])), from_text(str(payload["until"])))
-
-
-def _call(connection: Connection, payload: Mapping[str, Any], link: Link) -> Content | None:
-    """Notify nobody about a recovered or acknowledged alert."""
-    alert = alerts.find(connection, str(payload["alert_id"]))
-    if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
-        return None
-    if "people" in payload:
-        return views.escalation(alert, [str(each) for each in payload["people"]])
-    place = outbox.message_place(connection, alerts.ALERT, alert.alert_id) or {}
-    return views.escalation_elsewhere(alert, str(place.get("channel") or ""), link(place))
 
 
 def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
@@ -266,8 +243,12 @@ class MessageComposer:
             return restart_content(connection, message.payload)
         if message.kind in PAYLOAD_CONTENT:
             return PAYLOAD_CONTENT[message.kind](message.payload)
-        if message.kind in (MORNING, CALL, WEEK):
-            return notice_content(connection, message, self._link)
+        if message.kind == MORNING:
+            return _morning(connection, message.payload)
+        if message.kind == WEEK:
+            return _week(connection, message.payload)
+        if message.kind == CALL:
+            return self._escalation(connection, message.payload)
         content: Content = message.payload["content"]
         return content
 
@@ -292,6 +273,16 @@ class MessageComposer:
             place = outbox.message_place(connection, ALERT, details.parent.alert_id)
             details = replace(details, link=self._link(place or {}))
         return alert_card(details, now)
+
+    def _escalation(self, connection: Connection, payload: Mapping[str, Any]) -> Content | None:
+        """Notify nobody about a recovered or acknowledged alert."""
+        alert = alerts.find(connection, str(payload["alert_id"]))
+        if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
+            return None
+        if "people" in payload:
+            return views.escalation(alert, [str(each) for each in payload["people"]])
+        place = outbox.message_place(connection, alerts.ALERT, alert.alert_id) or {}
+        return views.escalation_elsewhere(alert, str(place.get("channel") or ""), self._link(place))
 
     def _schedule(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         if "note" in message.payload:

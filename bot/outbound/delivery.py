@@ -21,12 +21,11 @@ from slack_sdk.errors import SlackApiError
 from sqlalchemy import Connection
 
 from bot.access.people import UnverifiedError
-from bot.outbound.error_kinds import ErrorKind
 from bot.outbound.messages import HOME, KINDS, WHISPER, with_thread
 from bot.outbound.rate_limits import HeldError, gates, hold_key, method
 from bot.outbound.sender import MessageSender, UnreachableError
 from bot.outbound.slack_api import UploadError
-from bot.outbound.slack_errors import explain, failure_text, kind_of, method_of, retry_after
+from bot.outbound.slack_errors import ErrorKind, explain, failure_text, kind_of, method_of, retry_after
 from bot.pools import quick
 from supervisor_core.alerts.messages import CALL
 from supervisor_core.alerts.rows import ALERT
@@ -115,8 +114,8 @@ class Delivery:
 
     @property
     def problem(self) -> str:
-        """The reason why messages are held, or why one was dropped recently; empty if nothing is wrong."""
-        return self._problem or self._sender.problem
+        """The reason why messages wait; empty if nothing is wrong."""
+        return self._problem
 
     def wake(self) -> None:
         """Start a round now, because a message was ordered."""
@@ -258,7 +257,7 @@ class Delivery:
             await self._sender.send(await self._resolve(message) if self._resolve and message.kind == CALL else message)
         except SlackApiError as error:
             words, called = explain(error), method_of(error) or by
-            if kind_of(error) in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):
+            if kind_of(error) in (ErrorKind.RETRY, ErrorKind.RATE_LIMIT, ErrorKind.PERMISSION):
                 asked = retry_after(error)
                 for each in {by, called}:  # it may have ended with another method
                     self._pace.hold(each if asked is None else hold_key(message, each), asked)

@@ -19,10 +19,9 @@ from sqlalchemy import Connection
 from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.rules import Person, may_approve, may_give
 from bot.outbound.content import MessageComposer
-from bot.outbound.error_kinds import ErrorKind
-from bot.outbound.messages import HOME, ContentRefusedError, DroppedError
+from bot.outbound.messages import HOME, DroppedError
 from bot.outbound.slack_api import SlackApi
-from bot.outbound.slack_errors import error_code, explain, kind_of
+from bot.outbound.slack_errors import ErrorKind, error_code, explain, kind_of
 from bot.pools import quick
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.home.page import home, plain_home, refused_home
@@ -148,19 +147,21 @@ class HomePages:
 
 async def publish_page(slack: SlackApi, user: str, page: HomePage) -> None:
     """Publish a page, or the short one if Slack refuses its content. `DroppedError` if Slack shows that person none."""
-    refused = ""
-    for view in (page.view, page.plain):
-        try:
-            crashpoints.reach("home.publish:before")
-            await slack.publish(user, view)
-            crashpoints.reach("home.publish:after")
-        except SlackApiError as error:
-            refused = explain(error)
-            if error_code(error) in NO_PAGE:
-                raise DroppedError(f"App Home can't be shown to {user}: {refused}") from None
-            if kind_of(error) is not ErrorKind.CONTENT:
-                raise
-            log.error("Slack refuses the page of %s: %s", user, refused)  # noqa: TRY400 (the words say it all)
-        else:
-            return
-    raise ContentRefusedError(f"Slack refuses the page as plain text, too: {refused}")
+    try:
+        await _publish(slack, user, page.view)
+    except SlackApiError as error:
+        if kind_of(error) is not ErrorKind.OTHER:
+            raise
+        log.error("Slack refuses the page of %s: %s; it's shown as plain text", user, explain(error))  # noqa: TRY400
+        await _publish(slack, user, page.plain)
+
+
+async def _publish(slack: SlackApi, user: str, view: dict[str, Any]) -> None:
+    crashpoints.reach("home.publish:before")
+    try:
+        await slack.publish(user, view)
+    except SlackApiError as error:
+        if error_code(error) in NO_PAGE:
+            raise DroppedError(f"App Home can't be shown to {user}: {explain(error)}") from None
+        raise
+    crashpoints.reach("home.publish:after")

@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import Connection
 
 from bot.inbound.dispatcher import Response
-from bot.outbound.error_kinds import ERRORS, ErrorKind
 from bot.requests.request import Request
 from bot.views.blocks import Content, text_message
 from bot.views.cards.configuration import unreachable_channel
@@ -53,10 +52,6 @@ KINDS = (
 
 class DroppedError(Exception):
     """The message can't be delivered anywhere."""
-
-
-class ContentRefusedError(DroppedError):
-    """Slack refuses the content of the message in every form."""
 
 
 def answer(request: Request, content: Content) -> Message:
@@ -154,9 +149,6 @@ def is_orphaned(message: PendingMessage) -> bool:
 MOST_ADMINS = 10
 """The most admins who are notified."""
 
-REASONS = ERRORS[ErrorKind.PLACE]
-"""The error codes that are about a channel, with their reasons."""
-
 KEYS = ("alert_channel", "approval_channel", "fallback_channel")
 
 
@@ -175,12 +167,12 @@ def notify_admins(
     """Order a direct message to each admin, once a day for each channel that the configuration names. Other channels
     concern only the person who gave a command there: its card tells them."""
     keys = [key for key in KEYS if getattr(slack, key) == channel]
-    if not keys or refused not in REASONS:
+    if not keys:
         return
     now = datetime.now(UTC)
     for person in admins(slack):
         subject = f"shut out {channel} {now:%Y-%m-%d} {person}"
         if outbox.newest(connection, NOTICE, subject) is None:
-            content = unreachable_channel(host, channel, refused, REASONS[refused], keys, slack.fallback_channel, bot)
+            content = unreachable_channel(host, channel, refused, keys, slack.fallback_channel, bot)
             place = {"channel": person, "user": person, "alone": True}
             record(connection, "", None, (Message(NOTICE, subject, {**place, "content": content}),), now)

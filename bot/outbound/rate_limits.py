@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 
 from bot.outbound.messages import HOME, WHISPER
 from supervisor_core.storage.outbox import FILE, PendingMessage
@@ -88,43 +87,11 @@ POST, EDIT, EPHEMERAL, PUBLISH = "chat.postMessage", "chat.update", "chat.postEp
 SHARE, ANSWER = "files.completeUploadExternal", "response_url"
 
 
-class RateTier(IntEnum):
-    """Calls of one method that Slack allows an app in a workspace each minute, by the method's tier."""
-
-    TWO = 20
-    THREE = 50
-    FOUR = 100
-    SPECIAL = 0
-    """A limit of its own: `chat.postMessage` takes one message a second in a channel, with short bursts; others take
-    hundreds a minute."""
-
-
-TIERS: Mapping[str, RateTier] = {
-    "apps.connections.open": RateTier.THREE,
-    "auth.test": RateTier.SPECIAL,
-    "bots.info": RateTier.THREE,
-    EPHEMERAL: RateTier.FOUR,
-    "chat.getPermalink": RateTier.SPECIAL,
-    POST: RateTier.SPECIAL,
-    EDIT: RateTier.THREE,
-    "conversations.history": RateTier.THREE,
-    "conversations.info": RateTier.THREE,
-    "conversations.members": RateTier.FOUR,
-    "conversations.open": RateTier.THREE,
-    "conversations.replies": RateTier.THREE,
-    SHARE: RateTier.FOUR,
-    "files.getUploadURLExternal": RateTier.FOUR,
-    "usergroups.list": RateTier.TWO,
-    "usergroups.users.list": RateTier.TWO,
-    "users.info": RateTier.FOUR,
-    "users.lookupByEmail": RateTier.THREE,
-    "views.open": RateTier.FOUR,
-    PUBLISH: RateTier.FOUR,
-    "views.update": RateTier.FOUR,
-}
-"""As published at docs.slack.dev/apis/web-api/rate-limits and on the page of each method, in August 2026. Slack calls
-them minimums, and the Java SDK lists `apps.connections.open` in tier 1. Lookups aren't spaced: their answers are
-remembered, and a method is left alone for as long as Slack asks."""
+PER_MINUTE: Mapping[str, int] = {EDIT: 50, EPHEMERAL: 100, SHARE: 100, PUBLISH: 100}
+"""Calls that Slack allows an app in a workspace each minute, by the method's tier, as published at
+docs.slack.dev/apis/web-api/rate-limits in August 2026. Slack calls them minimums. `chat.postMessage` takes one
+message a second in a channel, with short bursts. Other methods aren't spaced: each is left alone for as long as Slack
+asks."""
 
 SHARE_OF_TIER = 0.9
 """The part of a tier that is used: calls spaced evenly here may arrive unevenly."""
@@ -132,7 +99,7 @@ SHARE_OF_TIER = 0.9
 
 def spacing(method: str, burst: int = 1) -> float:
     """Seconds between two calls after a burst, so that no minute has more calls than the method's tier allows."""
-    return math.ceil(10 * MINUTE / (SHARE_OF_TIER * TIERS[method] - burst)) / 10
+    return math.ceil(10 * MINUTE / (SHARE_OF_TIER * PER_MINUTE[method] - burst)) / 10
 
 
 EDIT_OF_ONE_SECONDS, EDIT_SECONDS = 2.5, spacing(EDIT)
@@ -164,15 +131,10 @@ def gates(message: PendingMessage) -> tuple[Gate, ...]:
     if message.kind == HOME:
         return PAGE_GATES
     if message.kind == WHISPER:
-        return whisper_gates(message)
+        return RESPONSE_GATES if message.payload.get("response_url") else EPHEMERAL_GATES
     if message.kind == FILE:
-        return file_gates(message)
+        return UPLOADS, *post_gates(message)
     return edit_gates(message) if message.address.get("ts") else post_gates(message)
-
-
-def whisper_gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits of an answer to one person alone."""
-    return RESPONSE_GATES if message.payload.get("response_url") else EPHEMERAL_GATES
 
 
 def edit_gates(message: PendingMessage) -> tuple[Gate, ...]:
@@ -183,8 +145,3 @@ def edit_gates(message: PendingMessage) -> tuple[Gate, ...]:
 def post_gates(message: PendingMessage) -> tuple[Gate, ...]:
     """The limits of a post."""
     return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)
-
-
-def file_gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits of an upload, which is a post as well."""
-    return (UPLOADS, *post_gates(message))

@@ -15,9 +15,8 @@ from sqlalchemy import Connection
 
 from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
-from bot.outbound.error_kinds import GONE, UNWRITABLE, ErrorKind, may_mean_metadata
 from bot.outbound.home import PageComposer, publish_page
-from bot.outbound.messages import HOME, WHISPER, ContentRefusedError, DroppedError, is_orphaned, update_if_queued
+from bot.outbound.messages import HOME, WHISPER, DroppedError, is_orphaned, update_if_queued
 from bot.outbound.rate_limits import (
     EPHEMERAL,
     EPHEMERAL_GATES,
@@ -27,12 +26,12 @@ from bot.outbound.rate_limits import (
     HeldError,
     Pace,
     edit_gates,
+    gates,
     hold_key,
     post_gates,
-    whisper_gates,
 )
 from bot.outbound.slack_api import Address, SlackApi, UploadError
-from bot.outbound.slack_errors import error_code, explain, is_temporary, kind_of, refusal_of_place, retry_after
+from bot.outbound.slack_errors import ErrorKind, error_code, explain, is_temporary, kind_of
 from bot.pools import quick, slow
 from bot.views.blocks import Content, fingerprint, with_hint, without_blocks
 from bot.views.cards.headlines import MOMENT
@@ -62,11 +61,8 @@ UPLOAD_TRIES = 5
 log = logging.getLogger(__name__)
 
 
-REFUSED_FOR = timedelta(minutes=10)
-"""The time for which `status` and `doctor` show a message that Slack refused."""
-
-UNKNOWN_TRIES = 5
-"""Tries, over a day at least, before a message is dropped for an unknown error code."""
+REFUSED_TRIES = 5
+"""Tries, over a day at least, before a message is dropped that Slack refuses as plain text, too."""
 
 
 class UnreachableError(Exception):
@@ -96,7 +92,7 @@ class MessageSender:
         composer: MessageComposer | None = None,
         compose_page: PageComposer | None = None,
         read_report: Callable[[str, str], str] = lambda *_: "",
-        on_refusal: Callable[[Connection, str, str], object] | None = None,
+        on_refusal: Callable[..., object] | None = None,
         channels: ChannelHealth | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -111,13 +107,6 @@ class MessageSender:
         self._read_report = read_report
         self._on_refusal = on_refusal
         self._channels = channels
-        self._refused: tuple[datetime, str] | None = None
-
-    @property
-    def problem(self) -> str:
-        """The last message that Slack refused even as plain text, for a while; empty without one."""
-        recent = self._refused is not None and self.now() - self._refused[0] < REFUSED_FOR
-        return self._refused[1] if self._refused is not None and recent else ""
 
     async def send(self, message: PendingMessage) -> None:
         """Deliver one message with its current content, or drop it if nobody is waiting for it or Slack refuses it."""
@@ -143,25 +132,16 @@ class MessageSender:
     async def _drop_or_raise(self, message: PendingMessage, error: Exception) -> None:
         """Drop a message that can't be delivered; raise the error if it may be delivered later."""
         private = message.payload.get("below") or message.payload.get("alone")
-        tried = message.attempts >= UNKNOWN_TRIES
-        if isinstance(error, ContentRefusedError):
-            self._refused = (self.now(), f"{message.kind} {message.subject} was dropped: {error}")
-            await self._give_up(message, error)
-        elif isinstance(error, DroppedError):
-            await self._drop(message, str(error))
-        elif not self._is_old(message):
+        reason = str(error)
+        if isinstance(error, SlackApiError):
+            if not self._is_old(message) or message.attempts < REFUSED_TRIES or kind_of(error) is not ErrorKind.OTHER:
+                raise error
+            reason = f"Slack refuses it: {explain(error)}"
+        elif isinstance(error, UnreachableError) and not (private and self._is_old(message)):
             raise error
-        elif private and isinstance(error, UnreachableError):
-            await self._give_up(message, error)
-        elif tried and isinstance(error, SlackApiError) and kind_of(error) is ErrorKind.UNKNOWN:
-            await self._give_up(message, f"Slack refuses it: {explain(error)}")
-        else:
-            raise error
-
-    async def _give_up(self, message: PendingMessage, reason: object) -> None:
-        about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=str(reason))
+        about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
         log.error("%s %s can't be delivered: %s", message.kind, message.subject, reason, extra=about)
-        await self._drop(message, str(reason))
+        await self._drop(message, reason)
 
     async def _send_content(self, message: PendingMessage) -> None:
         content = await self._read(partial(self._composer.content, message=message, now=(now := self.now())))
@@ -180,18 +160,13 @@ class MessageSender:
         try:
             return await send(message, content, *more)
         except SlackApiError as error:
-            if kind_of(error) is not ErrorKind.CONTENT:
+            if kind_of(error) is not ErrorKind.OTHER:
                 raise
             kind, subject = message.kind, message.subject
             log.error("Slack refuses %s %s: %s; it's sent as plain text", kind, subject, explain(error))  # noqa: TRY400
-            if may_mean_metadata(error_code(error)):
+            if "metadata" in error_code(error):
                 message = replace(message, payload={**message.payload, "unmarked": True})
-        try:
-            return await send(message, without_blocks(content), *more)
-        except SlackApiError as error:
-            if kind_of(error) is not ErrorKind.CONTENT:
-                raise
-            raise ContentRefusedError(f"Slack refuses it as plain text, too: {explain(error)}") from None
+        return await send(message, without_blocks(content), *more)
 
     async def _edit_or_post(
         self, message: PendingMessage, content: Content, address: Mapping[str, Any]
@@ -216,7 +191,7 @@ class MessageSender:
             await self._slack.edit(address, with_hint(content, "" if at_home else self._hint(home)))
             crashpoints.reach("message.edit:after")
         except SlackApiError as error:
-            if kind_of(error) not in GONE:
+            if kind_of(error) is not ErrorKind.GONE:
                 raise
             log.warning("%s %s was deleted (%s); it's posted again", message.kind, message.subject, error_code(error))
             return False
@@ -238,16 +213,17 @@ class MessageSender:
             try:
                 address = await self._attempt(message, "post", post, await self._channel_id(channel), thread)
             except SlackApiError as error:
-                if kind_of(error) not in UNWRITABLE:
+                if kind_of(error) is not ErrorKind.GONE:
                     raise
                 code, reason = error_code(error), explain(error)
                 refused = refused or reason
                 log.warning("%s %s can't be posted in %s: %s", message.kind, message.subject, channel, reason)
-                if kind_of(error) is ErrorKind.PLACE and code != THREADS_ONLY:
+                if thread is None and code != THREADS_ONLY:
                     closed.append(channel)
                     if self._channels is not None:
                         self._channels.record_refusal(channel, code)
-                await self._report_refusal(channel, code)
+                    if report := self._on_refusal:
+                        await self._write(partial(report, channel=channel, refused=code))
             else:
                 if self._channels is not None:
                     self._channels.record_post(channel)
@@ -256,10 +232,6 @@ class MessageSender:
         raise UnreachableError(
             f"Can't post in the channel {home}: {refused}. If the bot isn't in it: /invite @{self._bot_name}", closed
         )
-
-    async def _report_refusal(self, channel: str, code: str) -> None:
-        if report := self._on_refusal:
-            await self._write(lambda connection: report(connection, channel, code))
 
     async def _attempt(
         self,
@@ -278,7 +250,7 @@ class MessageSender:
         try:
             result = await call(place, thread)
         except SlackApiError as error:
-            if not is_temporary(error) or retry_after(error) is not None:  # an answer: nothing is shown
+            if kind_of(error) is not ErrorKind.RETRY:  # an answer: nothing is shown
                 await self._note_address(message, {})
             raise
         crashpoints.reach(f"message.{step}:after")
@@ -306,7 +278,7 @@ class MessageSender:
     async def _whisper(self, message: PendingMessage, content: Content) -> None:
         """Send to one person: by their request's response URL, else in the channel, else in their direct messages."""
         payload = message.payload
-        self.pace.used(whisper_gates(message))
+        self.pace.used(gates(message))
         url, user = payload.get("response_url"), str(payload["user"])
         if url:
             if await self._slack.answer(str(url), content, replace=bool(payload.get("replace"))):
@@ -316,17 +288,18 @@ class MessageSender:
         try:
             await self._slack.whisper(str(payload["channel"]), user, payload.get("thread_ts"), content)
         except SlackApiError as error:
-            first = refusal_of_place(error)
+            if kind_of(error) is not ErrorKind.GONE:
+                raise
+            first = explain(error)
         else:
             return
         self._require_free(message, POST)
         try:
             await self._slack.post(await self._slack.direct(user), None, content, message.subject)
         except SlackApiError as error:
-            reason = f"no response can reach {user}: {first}, and directly: {refusal_of_place(error)}"
-            about = LogEvent.OUTBOX_DROPPED.extra(kind=message.kind, subject=message.subject, error=reason)
-            log.error("%s", reason, extra=about)  # noqa: TRY400 (the words say it all)
-            raise DroppedError(reason) from None
+            if kind_of(error) is not ErrorKind.GONE:
+                raise
+            raise DroppedError(f"no response can reach {user}: {first}, and directly: {explain(error)}") from None
 
     async def _upload(self, message: PendingMessage) -> Mapping[str, Any]:
         """Upload the file, or post its text if Slack accepts no file."""
@@ -337,13 +310,12 @@ class MessageSender:
             try:
                 address = await self._share(message, file, channel, thread)
             except SlackApiError as error:
-                kind = kind_of(error)
-                if kind in (ErrorKind.TEMPORARY, ErrorKind.ACCESS):
+                if is_temporary(error):
                     raise
                 refused = refused or error_code(error)
                 why = explain(error)
                 log.warning("%s %s can't be uploaded to %s: %s", message.kind, message.subject, channel, why)
-                if kind not in UNWRITABLE:
+                if kind_of(error) is not ErrorKind.GONE:
                     break
             except UploadError as error:
                 if message.attempts < UPLOAD_TRIES:

@@ -6,17 +6,48 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 from aiohttp import ClientConnectorError, ClientHttpProxyError, ClientProxyConnectionError, ClientResponseError
 from slack_sdk.errors import SlackApiError
 
-from bot.outbound.error_kinds import FORBIDDEN, ErrorKind, kind_of_code, meaning_of_code
 from supervisor_core.common.errors import describe
 from supervisor_core.host.network import certificate_problem
 
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
+
+
+class ErrorKind(StrEnum):
+    """The kind of a refusal, by what can be done about it."""
+
+    RETRY = "retry"
+    """The same call may succeed later."""
+    RATE_LIMIT = "rate limit"
+    """The same, after the time that Slack asks for."""
+    PERMISSION = "permission or scope"
+    """Somebody must change something at Slack or in our environment."""
+    GONE = "gone"
+    """The channel, thread, person or message can't be written to: another place or a new message may do."""
+    OTHER = "other"
+    """Usually the content: plain text may be accepted."""
+
+
+_CODES: Mapping[ErrorKind, str] = {
+    ErrorKind.RETRY: """external_channel_migrating fatal_error internal_error message_limit_exceeded
+        org_login_required request_timeout service_unavailable team_added_to_org update_failed""",
+    ErrorKind.PERMISSION: """account_inactive app_not_installed forbidden_team invalid_auth missing_scope
+        no_permission not_allowed_token_type not_authed socket_mode_not_enabled team_access_not_granted
+        token_expired token_revoked user_removed_from_team""",
+    ErrorKind.GONE: """app_access_restricted block_mismatch cannot_reply_to_message cant_update_message
+        channel_not_found edit_window_closed ekm_access_denied invalid_channel invalid_user_combination is_archived
+        is_inactive message_not_found messages_tab_disabled not_in_channel posting_to_channel_denied
+        restricted_action restricted_action_non_threadable_channel restricted_action_read_only_channel
+        restricted_action_thread_locked restricted_action_thread_only_channel thread_not_found user_disabled
+        user_not_found user_not_in_channel user_not_visible""",
+}
+_KINDS = {code: kind for kind, codes in _CODES.items() for code in codes.split()}
 
 LONGEST_DETAILS = 500  # characters of what Slack says about a refusal
 
@@ -55,13 +86,9 @@ def _system_text(error: OSError) -> str:
 
 
 def explain(error: SlackApiError) -> str:
-    """Slack's error code with its meaning and the details that Slack gives: the invalid part of a message, or the
-    missing scope."""
-    code = error_code(error)
-    meaning = meaning_of_code(code)
+    """Slack's error code with the details that Slack gives: the invalid part of a message, or the missing scope."""
     details = "; ".join(dict.fromkeys(_details(error)))
-    words = f"{code} ({meaning})" if meaning else code
-    return f"{words}: {details[:LONGEST_DETAILS]}" if details else words
+    return f"{error_code(error)}: {details[:LONGEST_DETAILS]}" if details else error_code(error)
 
 
 _POINTER = re.compile(r"\s*\[json-pointer:([^\]]*)\]")
@@ -94,7 +121,16 @@ def error_code(error: SlackApiError) -> str:
 
 def kind_of(error: SlackApiError) -> ErrorKind:
     """The kind of Slack's error."""
-    return ErrorKind.TEMPORARY if is_temporary(error) else kind_of_code(error_code(error))
+    if retry_after(error) is not None:
+        return ErrorKind.RATE_LIMIT
+    if _status(error) >= SERVER_ERROR:
+        return ErrorKind.RETRY
+    return _KINDS.get(error_code(error), ErrorKind.OTHER)
+
+
+def is_temporary(error: SlackApiError) -> bool:
+    """True where the same call may succeed later."""
+    return kind_of(error) in (ErrorKind.RETRY, ErrorKind.RATE_LIMIT)
 
 
 def method_of(error: SlackApiError) -> str:
@@ -104,12 +140,6 @@ def method_of(error: SlackApiError) -> str:
     """
     before, _, name = str(getattr(error.response, "api_url", "")).rpartition("/")
     return name if before.endswith("/api") else ""
-
-
-def is_temporary(error: SlackApiError) -> bool:
-    """True where the same call may succeed later."""
-    busy = _status(error) >= SERVER_ERROR or retry_after(error) is not None
-    return busy or kind_of_code(error_code(error)) is ErrorKind.TEMPORARY
 
 
 def retry_after(error: SlackApiError) -> float | None:
@@ -133,10 +163,3 @@ def _status(error: SlackApiError) -> int:
     """
     status = getattr(error.response, "status_code", None)
     return SERVER_ERROR if status is None else int(status)
-
-
-def refusal_of_place(error: SlackApiError) -> str:
-    """The reason why Slack refuses a place for good; any other error is raised again."""
-    if kind_of(error) in FORBIDDEN | {ErrorKind.TEMPORARY, ErrorKind.CONTENT}:
-        raise error
-    return explain(error)

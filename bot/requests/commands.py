@@ -198,8 +198,6 @@ class CommandRequests:
         try:
             command = self._gateway.parse(request.text, request.target)
         except GrammarError as error:
-            if meant := self._gateway.commit_as_number(request.text):
-                return Response(rest=partial(self._mistaken_number, request, error, meant))
             return await self._mistaken(request, error)
         definition = CATALOG[command.name]
         person, refused = await self._access.of_command(request, definition, command)
@@ -209,24 +207,6 @@ class CommandRequests:
             person = await self._access.person(request)
             return await self._handlers[command.name](Query(request, command, person))
         return await self._submit(request, command, person)
-
-    async def _mistaken_number(
-        self, request: Request, error: GrammarError, command: Command, _say: SendNow
-    ) -> Response:
-        """Answer a rollback that may have a commit for its number."""
-        return await self._mistaken(request, await self._named_commit(request, command) or error)
-
-    async def _named_commit(self, request: Request, command: Command) -> GrammarError | None:
-        """The better answer for a rollback that has a commit for its number, if the person may give it."""
-        if await self._access.objection(request.user, command):
-            return None
-        try:
-            await preview_in_time(ask_if_commit, command.label or "", command, self._find)
-        except GrammarError as error:
-            return error
-        except SupervisorError as error:  # the code can't be read: the number is wrong in any case
-            log.info("%s can't be looked up: %s", command.label, error)
-        return None
 
     async def _mistaken(self, request: Request, error: GrammarError) -> Response:
         """Answer a mistake. The answer names workers, so it's for viewers only, as the list of workers is."""

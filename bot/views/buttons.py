@@ -70,7 +70,6 @@ def command_button(
     style: str = "",
     asks: bool = False,
     part: str = "",
-    yes: str = "",
 ) -> Json:
     """A button that gives this command, each nonce once. A command that changes something is confirmed first: the
     question `about` (by default the button's text and workers) with this effect (by default its own). `asks`: it needs
@@ -83,7 +82,7 @@ def command_button(
     if definition.risk is not Risk.READS and command.name != OVERVIEW:
         words = effect or EFFECTS.get(command.name, definition.summary)
         words += " This needs an approval first." if asks else ""
-        made["confirm"] = confirm(f"{about}?", words, yes or text)
+        made["confirm"] = confirm(f"{about}?", words, text)
     return made
 
 

@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from playground.tests.support import apps
-from playground.tests.support.blockkit_samples import Json, actions, button, mrkdwn, plain
+from playground.tests.support.blockkit_samples import Json, actions, button, mrkdwn
 from playground.tests.support.cards import CARDS, section
 from slack_playground import Playground
 from slack_playground.blockkit import check_message
@@ -88,15 +88,6 @@ async def test_a_message_changes_between_blocks_and_attachments(slack: Playgroun
         await client.api_call("chat.update", json={**place, "text": "", "attachments": []})
 
 
-async def test_an_attachment_of_an_update_gets_its_number_and_ids(slack: Playground):
-    client = client_of(slack)
-    posted = await client.chat_postMessage(channel="#ops", text="first")
-    changed = await client.chat_update(channel=posted["channel"], ts=posted["ts"], **CARDS["paused"])
-    (attachment,) = changed["message"]["attachments"]
-    assert attachment["id"] == 1
-    assert all(block["block_id"] for block in attachment["blocks"])
-
-
 async def test_a_response_url_and_an_ephemeral_message_take_attachments(slack: Playground):
     operator, ops = slack.user("operator"), slack.channel("ops")
     address = slack.server.grants.response_url("commands", ops.id, operator.id)
@@ -134,17 +125,6 @@ async def test_a_button_in_an_attachment_names_its_attachment(slack: Playground)
     assert (container["type"], container["attachment_id"]) == ("message_attachment", 2)
     assert (container["is_ephemeral"], container["is_app_unfurl"]) == (False, False)
     assert pressed[0]["message"]["attachments"][1]["color"] == "2eb886"
-
-
-async def test_the_same_ids_in_two_attachments_are_told_apart(slack: Playground):
-    client = client_of(slack)
-    first = attached(actions(button(value="first")))
-    second = attached(actions(button(value="second", text=plain("Other"))))
-    posted = await client.chat_postMessage(channel="#ops", text="two", attachments=[first, second])
-    operator, acting = slack.user("operator").user, slack.server.acting
-    place = acting.place(operator, {"channel": posted["channel"], "ts": posted["ts"]})
-    assert acting.find(place, "a", "press").element["value"] == "first"
-    assert acting.find(place, "a", "press", 2).element["value"] == "second"
 
 
 async def test_a_message_event_carries_the_attachments(slack: Playground):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import aiohttp
-
 from playground.tests.support.apps import async_app, running
 from playground.tests.test_web_api import client_of, error_of
 from slack_playground import Playground
@@ -75,35 +71,3 @@ async def test_metadata_comes_back_and_stays_until_it_is_taken_away(slack: Playg
     assert "metadata" not in (await client.chat_update(**place, text="ho", metadata={}))["message"]
     refused = client.chat_postMessage(channel="#ops", text="hi", metadata={"event_type": 1})
     assert await error_of(refused) == "invalid_metadata_format"
-
-
-async def test_api_test_answers_without_a_token(slack: Playground):
-    client = client_of(slack)
-    assert (await client.api_test(foo="bar"))["args"] == {"foo": "bar"}
-    assert await error_of(client.api_test(error="my_error")) == "my_error"
-    async with aiohttp.ClientSession() as session, session.post(f"{slack.api_url}api.test") as answer:
-        assert await answer.json() == {"ok": True}
-
-
-async def test_pins_are_used_over_http(slack: Playground):
-    ann = slack.user("ann")
-    posted = await client_of(slack).chat_postMessage(channel="#ops", text="hi")
-    async with aiohttp.ClientSession() as session:
-
-        async def do(action: str, **body: object) -> dict[str, Any]:
-            async with session.post(f"{slack.url}_playground/{action}", json={"as": "ann", **body}) as answer:
-                told: dict[str, Any] = await answer.json()
-                return told
-
-        assert (await do("pin", channel="ops", ts=posted["ts"]))["ok"]
-        assert slack.channel("ops").channel.pins == [posted["ts"]]
-        assert (await do("users", name="ann", joins=True))["user"]["id"] == ann.id
-
-
-async def test_a_group_message_is_named_after_its_members(slack: Playground):
-    client = client_of(slack)
-    ids = [slack.user(name).id for name in ("ann", "bob")]
-    opened = await client.conversations_open(users=ids, return_im=True)
-    assert (opened["channel"]["is_mpim"], opened["channel"]["name"]) == (True, "mpdm-app--ann--bob-1")
-    again = await client.conversations_open(users=ids)
-    assert (again["channel"]["id"], again["already_open"]) == (opened["channel"]["id"], True)

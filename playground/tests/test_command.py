@@ -15,8 +15,6 @@ import pytest
 from playground.tests.support import page_app
 from slack_playground.command import main
 
-README = Path(__file__).parents[1] / "README.md"
-
 
 @pytest.mark.skipif(os.name != "posix", reason="an interrupt is a signal here")
 def test_it_prints_its_addresses_serves_and_ends_with_130_when_interrupted(tmp_path: Path):

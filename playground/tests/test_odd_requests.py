@@ -104,18 +104,3 @@ async def test_what_never_came_is_not_gone_and_what_one_does_not_see_cannot_be_p
 def test_a_playground_that_has_not_started_says_so():
     with pytest.raises(PlaygroundError, match="hasn't started"):
         _ = Playground().api_url
-
-
-def test_another_plugin_may_run_the_test(pytester: pytest.Pytester):
-    pytester.makeconftest(
-        """
-        import asyncio, pytest
-        @pytest.hookimpl(wrapper=True)
-        def pytest_runtest_call(item):  # as pytest-asyncio does
-            test = item.obj
-            item.obj = lambda **given: asyncio.run(test(**given))
-            return (yield)
-        """
-    )
-    pytester.makepyfile("async def test_it(slack):\n    assert slack.api_url.startswith('http://127.0.0.1:')\n")
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

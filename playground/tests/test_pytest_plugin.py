@@ -32,7 +32,7 @@ def run_pytest(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=100)
 
 
-@pytest.mark.parametrize("name", ["bot", "playground", "tests"])
+@pytest.mark.parametrize("name", ["playground", "tests"])
 def test_a_project_with_a_folder_of_this_name_gets_the_fixture(tmp_path: Path, name: str):
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("")

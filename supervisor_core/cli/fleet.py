@@ -9,7 +9,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,6 @@ HEAD = ("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one action."""
     actions = {
         "init": _init,
         "invite": _invite,
@@ -230,14 +228,14 @@ def _list(options: argparse.Namespace) -> int:
         live, answered = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)["hosts"], True
     except (SupervisorError, NotRunningError, UnresponsiveError):
         live, answered = {}, False
-    hosts = [LiveHost(each, live.get(each.host_id, {})) for each in known]
+    hosts = [_describe(host, live.get(host.host_id, {})) for host in known]
     if options.json:
-        print(json.dumps([each.as_json() for each in hosts], indent=2))
+        print(json.dumps(hosts, indent=2))
     elif not hosts:
         print("No host has joined. Let one join: `supervisor fleet invite NAME`.")
     else:
         now = datetime.now(UTC)
-        print(folded_table(HEAD, [each.row(now) for each in hosts], terminal_width()))
+        print(folded_table(HEAD, [_row(host, now) for host in hosts], terminal_width()))
         if not answered:
             print("\nNo answer from the hub's daemon: this is what it knew last.")
     return SUCCESS
@@ -296,49 +294,33 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
             await apply_members(connection, members, folder, keys.public_key)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveHost:
-    """A host on record, and what the hub's daemon knows of it now."""
+def _describe(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
+    """A host on record, with what the hub's daemon knows of it now."""
+    seen_at = from_text(live["seen_at"]) if live.get("seen_at") else host.last_seen_at
+    if host.state is HostState.REVOKED or not live:
+        state = str(host.state)
+    elif live["trouble"]:
+        state = "stuck"
+    elif seen_at is None:
+        state = "joined"
+    else:
+        state = "unresponsive" if live["silent"] else "connected" if live["seen_at"] else "joined"
+    return {
+        "host": host.host_id,
+        "state": state,
+        "last_seen_at": seen_at and seen_at.isoformat(),
+        "joined_at": host.joined_at.isoformat(),
+        "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
+        "version": host.version,
+        "workers": list(host.workers),
+        "public_key": host.public_key,
+        "trouble": live.get("trouble", ""),
+    }
 
-    host: FleetHost
-    live: Mapping[str, Any]
 
-    @property
-    def state(self) -> str:
-        """The state in a word."""
-        if self.host.state is HostState.REVOKED or not self.live:
-            return str(self.host.state)
-        if self.live["trouble"]:
-            return "stuck"
-        if self.seen_at is None:
-            return "joined"
-        return "unresponsive" if self.live["silent"] else "connected" if self.live["seen_at"] else "joined"
-
-    @property
-    def seen_at(self) -> datetime | None:
-        """The time of its last message."""
-        live = self.live.get("seen_at")
-        return from_text(live) if live else self.host.last_seen_at
-
-    def row(self, now: datetime) -> list[str]:
-        """For the table."""
-        seen, workers = self.seen_at, self.host.workers
-        named = ", ".join(workers[:MOST_WORKERS])
-        more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
-        words = self.live.get("trouble") or f"{named}{more}" or "-"
-        return [self.host.host_id, self.state, format_ago(seen, now) if seen else "never", self.host.version, words]
-
-    def as_json(self) -> dict[str, Any]:
-        """For programs."""
-        host = self.host
-        return {
-            "host": host.host_id,
-            "state": self.state,
-            "last_seen_at": self.seen_at and self.seen_at.isoformat(),
-            "joined_at": host.joined_at.isoformat(),
-            "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
-            "version": host.version,
-            "workers": list(host.workers),
-            "public_key": host.public_key,
-            "trouble": self.live.get("trouble", ""),
-        }
+def _row(host: Mapping[str, Any], now: datetime) -> list[str]:
+    seen_at, workers = host["last_seen_at"], host["workers"]
+    more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
+    about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"
+    seen = format_ago(datetime.fromisoformat(seen_at), now) if seen_at else "never"
+    return [host["host"], host["state"], seen, host["version"], about]

@@ -65,18 +65,19 @@ def _run_hub(config: SupervisorConfig, host: HostContext, *, quiet: bool) -> int
     import asyncio
 
     from supervisor_core.daemon.control.lifecycle import run_command_line
-    from supervisor_core.daemon.environment import hub_lease, opened_ledger
+    from supervisor_core.daemon.environment import opened_ledger
     from supervisor_core.daemon.services.standby import Standby, record_takeover, stand_by_again
+    from supervisor_core.fleet.hub.lock import HubLock
     from supervisor_core.workers.context import DaemonContext
 
     program = run_command_line(config.path, quiet=quiet)
-    with hub_lease(config) as lease:
-        code = asyncio.run(Standby(config, lease).wait())
-        if code is not None:
-            return code
-        with lease.kept(partial(stand_by_again, program)), opened_ledger(config, lease) as ledger:
-            record_takeover(config, ledger, lease)
-            return asyncio.run(_serve(config, DaemonContext(host, ledger)))
+    lock = HubLock(config.ledger_url, config.supervisor.id)
+    code = asyncio.run(Standby(config, lock).wait())
+    if code is not None:
+        return code
+    with lock.kept(partial(stand_by_again, program)), opened_ledger(config, lock) as ledger:
+        record_takeover(config, ledger, lock.machine)
+        return asyncio.run(_serve(config, DaemonContext(host, ledger)))
 
 
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:

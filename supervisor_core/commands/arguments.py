@@ -5,16 +5,15 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from supervisor_core.commands.addresses import SEPARATOR, name_of
-from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find, nearest_command
-from supervisor_core.commands.conditions import Clause, nearest_condition, read_clause
+from supervisor_core.commands.catalog import FAMILIES, check_params, find, nearest_command
+from supervisor_core.commands.conditions import Clause, is_condition_word, read_clause
 from supervisor_core.commands.definitions import NOTE, CommandDefinition, Risk, TargetRule
-from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget, WrongNumber
-from supervisor_core.commands.labels import clean_label, nearest_label
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
+from supervisor_core.commands.labels import clean_label
 from supervisor_core.commands.parameters import (
     Parameter,
     ParameterError,
@@ -32,21 +31,18 @@ from supervisor_core.commands.targets import (
     GrammarContext,
     ask_if_nearly,
     canonical_target,
-    find_worker,
     is_short_name,
     resolve,
     unknown_target,
     workers_named,
 )
-from supervisor_core.commands.words import Word, excerpt, join_words, quote
+from supervisor_core.commands.words import Word, excerpt, join_words, with_word
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 
 _CRON_FIELDS = 5
 _WHOLE_REST = (ParameterKind.COMMAND, ParameterKind.TOPIC)
 _ANY_KIND = (ParameterKind.NAME, ParameterKind.CRON, ParameterKind.CHOICE)
-
-Value = TypeVar("Value")
 
 
 class Arguments:
@@ -67,8 +63,6 @@ class Arguments:
         self._first = True
         self._unknown: str | None = None
         """The word that would be a worker's id, if there were such a worker."""
-        self._task_id: tuple[Word, ...] = ()
-        """The command id that was taken out of the label."""
         self._pending = [
             parameter
             for parameter in definition.parameters
@@ -77,13 +71,18 @@ class Arguments:
 
     def read(self) -> Sequence[Word]:
         """Read all words. Returns the words of a command inside this one, which the caller reads."""
-        while self._at < len(self.words):
-            word = self.words[self._at]
-            if self._takes_rest() and not (word.is_note and self._pending[0].kind is ParameterKind.TOPIC):
-                return self._take_rest()
-            if not self._argument(word):
-                break
-        self._text(self.words[self._at :])
+        try:
+            while self._at < len(self.words):
+                word = self.words[self._at]
+                if self._takes_rest() and not (word.is_note and self._pending[0].kind is ParameterKind.TOPIC):
+                    return self._take_rest()
+                if not self._argument(word):
+                    break
+            self._text(self.words[self._at :])
+        except GrammarError as error:
+            if error.instead:
+                error.suggest(with_word(self.words, self._at, error.instead))
+            raise
         return ()
 
     def choose_target(self) -> tuple[str, tuple[str, ...]]:
@@ -125,24 +124,18 @@ class Arguments:
 
     def _option(self, word: Word) -> None:
         said = word.text.lower().replace("_", "-")
-        name = said[2:]
         for parameter in self.definition.options:
             if parameter.option == said:
                 self._take_option(parameter)
                 return
         left_out = () if len(self.context.workers) > 1 else self.definition.spread_options
         known = [each.option for each in self.definition.options if each not in left_out]
-        if name == "help":
-            repair: str | None = f"help {self.definition.name}"
-        else:
-            # Who writes --no-reset wants anything but --reset.
-            found = None if name.startswith("no-") else nearest(said, known)
-            repair = self._with(found or "")
         expected = f"Options: {', '.join(known)}." if known else "It has no options."
         raise GrammarError(
             f"{self.definition.name} has no option {excerpt(word.text)}. {expected} "
             f"If it's meant as text, put it in double quotes.",
-            repair=repair,
+            # Who writes --no-reset wants anything but --reset.
+            instead=None if said.startswith("--no-") else nearest(said, known),
         )
 
     def _take_option(self, parameter: Parameter) -> None:
@@ -154,7 +147,7 @@ class Arguments:
         if value is None or value.is_note or is_option(value):
             raise GrammarError(f"Add a value after {parameter.option}: {parameter.usage.strip('[]')}.")
         self._at += 1
-        self.values[parameter.name] = self._with_repair(read_word, parameter, value)
+        self.values[parameter.name] = read_word(parameter, value)
 
     def _keyword(self, word: Word) -> bool:
         if word.quoted:
@@ -164,12 +157,12 @@ class Arguments:
         if parameter is None:
             return False
         if parameter.name in self.values:
-            raise GrammarError(f"“{said}” appears twice.", repair=self._with("", length=2))
+            raise GrammarError(f"“{said}” appears twice.")
         value = self.words[self._at + 1] if self._at + 1 < len(self.words) else None
         if value is None or value.is_note or (not value.quoted and self._is_keyword(value.text)):
-            raise GrammarError(f"Add a value after “{said}”: {said} {parameter.word}.", repair=self._with(""))
+            raise GrammarError(f"Add a value after “{said}”: {said} {parameter.word}.")
         self._at += 1
-        self.values[parameter.name] = self._with_repair(read_word, parameter, value)
+        self.values[parameter.name] = read_word(parameter, value)
         return True
 
     def _is_keyword(self, text: str) -> bool:
@@ -184,13 +177,13 @@ class Arguments:
         if parameter and is_short_name(word.text, self.context):  # a worker “3” somewhere, in `rollback 3`
             return False
         text, length = (word.text, 1) if parameter else self._whole_target(word)
-        workers = self._with_repair(resolve, text, self.context, length=length)
+        workers = resolve(text, self.context)
         if workers is not None:
             self.target, self.workers, self._first = canonical_target(text, self.context), workers, False
             self._at += length - 1
             return True
         if not parameter:
-            self._with_repair(self._ask_if_nearly, word)
+            ask_if_nearly(word.text, self.context)
             self._unknown = word.text if WORKER_ID.fullmatch(word.text) else None
         return False
 
@@ -212,22 +205,18 @@ class Arguments:
 
     def _ask_for_condition(self, clause: Clause, following: str, length: int) -> None:
         """Refuse `restart all where stale`, which would restart all of them with “where stale” as its label."""
-        meant = nearest_condition(following)
-        if meant is None and self._at + length < len(self.words) and not self.words[self._at + length].is_note:
+        followed = self._at + length < len(self.words) and not self.words[self._at + length].is_note
+        if followed and not is_condition_word(following):
             return
         with suppress(GrammarError):  # a base that is wrong itself is refused next
             if clause.base and resolve(clause.base, self.context) is None:
                 return
-        complete = clause._replace(conditions=(meant,)).text if meant else ""
-        raise GrammarError(NO_CONDITION, repair=self._with(complete, length=length + 1) if complete else None)
-
-    def _ask_if_nearly(self, word: Word) -> None:
-        ask_if_nearly(word.text, self.context, otherwise=self._with(quote(word.text)))
+        raise GrammarError(NO_CONDITION)
 
     def _positional(self, word: Word) -> bool:
         for index, parameter in enumerate(self._pending):
             if parameter.required or parameter.kind in _ANY_KIND or looks_like(parameter, word):
-                self.values[parameter.name] = self._with_repair(self._read, parameter, word)
+                self.values[parameter.name] = self._read(parameter, word)
                 del self._pending[: index + 1]
                 return True
         return False
@@ -236,13 +225,9 @@ class Arguments:
         if parameter.kind is ParameterKind.CRON:
             fields = self.words[self._at : self._at + _CRON_FIELDS]
             if len(fields) == _CRON_FIELDS and all(is_cron_field(field.text) for field in fields):
-                raise GrammarError(
-                    "Put the cron expression in double quotes.",
-                    repair=self._with(quote(" ".join(field.text for field in fields)), length=_CRON_FIELDS),
-                )
-            if length := words_of_time(self.words[self._at :]):
-                said = " ".join(each.text for each in self.words[self._at : self._at + length])
-                raise GrammarError("Put the time in double quotes.", repair=self._with(quote(said), length=length))
+                raise GrammarError("Put the cron expression in double quotes.")
+            if words_of_time(self.words[self._at :]):
+                raise GrammarError("Put the time in double quotes.")
         if parameter.kind is ParameterKind.CHOICE and not looks_like(parameter, word) and self.target is None:
             error = unknown_target(word.text, self.context)
             hint = f" The {parameter.name} is {' or '.join(parameter.choices)}."
@@ -254,7 +239,6 @@ class Arguments:
 
     def _take_rest(self) -> Sequence[Word]:
         parameter, rest = self._pending.pop(0), self.words[self._at :]
-        self._at = len(self.words)
         if parameter.kind is ParameterKind.COMMAND:
             return rest
         if rest[-1].is_note:
@@ -262,16 +246,11 @@ class Arguments:
         said = " ".join(word.text for word in rest)
         definition = find(said)
         if definition is None and said.lower() not in FAMILIES:
-            raise self._no_topic(said, rest)
+            raise GrammarError(
+                f"There's no command {excerpt(said)}. Type help to list them.", instead=nearest_command(rest[0].text)
+            )
         self.values[parameter.name] = definition.name if definition else said.lower()
         return ()
-
-    def _no_topic(self, said: str, rest: Sequence[Word]) -> GrammarError:
-        found = nearest(said, CATALOG) or (find(rest[0].text) or CATALOG["help"]).name
-        if found == "help":
-            found = nearest_command(rest[0].text) or ""
-        head = join_words(self.words[: self.start])
-        return GrammarError(f"There's no command {excerpt(said)}. Type help to list them.", repair=f"{head} {found}")
 
     def _text(self, rest: Sequence[Word]) -> None:
         """The remaining words: a label or a reason, then a note; anything else is a mistake."""
@@ -292,37 +271,20 @@ class Arguments:
 
     def _read_note(self, word: Word) -> None:
         if not self.definition.takes_label:
-            raise GrammarError(f"{self.definition.name} takes no note.", repair=join_words(self.words[:-1]))
-        self.values[NOTE.name] = self._with_repair(read_word, NOTE, word)
+            raise GrammarError(f"{self.definition.name} takes no note.")
+        self.values[NOTE.name] = read_word(NOTE, word)
 
     def _read_label(self, rest: Sequence[Word]) -> None:
         text = " ".join(word.text for word in rest)
         try:
             self.label = clean_label(text)
         except UsageError as error:
-            label = None if self._is_number(rest[0]) else nearest_label(text)
-            words = f"{error.message.rstrip('.')}, or put any text after -- as a note."
-            known = self._head(join_words(self._task_id))
-            repair = f"{known} {quote(label)} {self._note()}" if label else self._known_part()
-            raise LabelError(words, label, repair=repair) from None
+            raise GrammarError(f"{error.message.rstrip('.')}, or put any text after -- as a note.") from None
 
     def _read_reason(self, free: Parameter, rest: Sequence[Word]) -> None:
         """A reason is any text already, so a note is a part of it."""
         text = " ".join(f"-- {word.text}" if word.is_note and len(rest) > 1 else word.text for word in rest)
-        try:
-            self.values[free.name] = read_word(free, Word(text, text, quoted=True))
-        except GrammarError as error:
-            error.repair = self._head(quote(error.instead)) if error.instead else None
-            raise
-
-    def _note(self) -> str:
-        """The note as it was typed; empty without one."""
-        return self.words[-1].source if self.words and self.words[-1].is_note else ""
-
-    def _is_number(self, word: Word) -> bool:
-        """True for a word that may stand for a missing number, as in `rollback HEAD~3`."""
-        pending = any(parameter.kind is ParameterKind.NUMBER for parameter in self._pending)
-        return pending and any(character.isdigit() for character in word.text)
+        self.values[free.name] = read_word(free, Word(text, text, quoted=True))
 
     def _without_task_id(self, rest: Sequence[Word]) -> Sequence[Word]:
         """Take a command id out of the label: `undo wrong one task_1` must not undo the newest change instead."""
@@ -330,7 +292,6 @@ class Arguments:
             for index, word in enumerate(rest):
                 if parameter.kind is ParameterKind.TASK_ID and looks_like(parameter, word):
                     self.values[parameter.name] = read_word(parameter, word)
-                    self._task_id = (word,)
                     return (*rest[:index], *rest[index + 1 :])
         return rest
 
@@ -346,48 +307,12 @@ class Arguments:
             )
         workers = workers_named(word.text, self.context)
         if self.target is None and workers and workers != (self.context.default,):
-            named = find_worker(word.text, self.context) or f"*{SEPARATOR}{name_of(word.text)}"
-            head, tail = join_words(self.words[: self.start]), join_words(self.words[self._at + 1 :])
-            error = NearMiss(
+            raise NearMiss(
                 f"{excerpt(word.text)} is a worker, and the worker comes right after {self.definition.name}. "
-                f"If it's meant as text, put it in double quotes.",
-                (named,),
-                otherwise=self._with(quote(word.text)),
+                f"If it's meant as text, put it in double quotes."
             )
-            error.repair = f"{head} {named} {join_words(self.words[self.start : self._at])} {tail}"
-            raise error
 
     def _unexpected(self, word: Word) -> GrammarError:
         if self.definition.target is not TargetRule.NONE and self.target is None and not word.quoted:
-            error = unknown_target(word.text, self.context)
-            repair = self._with(error.instead) if error.instead else self._known_part()
-            return GrammarError(error.message, repair=repair)
-        return GrammarError(
-            f"Unexpected {excerpt(word.text)}. Usage: {self.definition.usage}.", repair=self._known_part()
-        )
-
-    def _known_part(self) -> str | None:
-        """The text without the words that weren't understood; None where only the command is left."""
-        stays = self._at > self.start or self._task_id or self.definition.target is TargetRule.NONE
-        return self._head(join_words(self._task_id)) if stays else None
-
-    def _with_repair(self, reader: Callable[..., Value], *arguments: Any, length: int = 1) -> Value:  # noqa: ANN401
-        """Call a reader of the current words, and complete its error with the repaired text."""
-        try:
-            return reader(*arguments)
-        except GrammarError as error:
-            if error.repair is None and error.instead is not None and self._may_suggest(error):
-                error.repair = self._with(error.instead, length=length)
-            raise
-
-    def _may_suggest(self, error: GrammarError) -> bool:
-        """A wrong number of a command that changes something is never replaced: nobody meant another one."""
-        return self.definition.risk is Risk.READS or not isinstance(error, WrongNumber)
-
-    def _with(self, word: str, *, length: int = 1) -> str:
-        """The text with another word in place of the current one."""
-        return f"{self._head(word)} {join_words(self.words[self._at + length :])}"
-
-    def _head(self, word: str) -> str:
-        """The text before the current word, and another word in its place."""
-        return f"{join_words(self.words[: self._at])} {word}"
+            return unknown_target(word.text, self.context)
+        return GrammarError(f"Unexpected {excerpt(word.text)}. Usage: {self.definition.usage}.")

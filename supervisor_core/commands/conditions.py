@@ -60,10 +60,6 @@ class Clause(NamedTuple):
         base = f"{self.base}," if self.base else ""
         return f"{base}{WHERE}:{','.join(self.conditions)}"
 
-    def with_condition(self, place: int, condition: str) -> Clause:
-        """The same with another condition in this place."""
-        return self._replace(conditions=(*self.conditions[:place], condition, *self.conditions[place + 1 :]))
-
 
 def split_clause(word: str) -> Clause | None:
     """The base and the conditions of a target in one word; None for any other word."""
@@ -101,19 +97,17 @@ def reads_as_clause(text: str) -> bool:
     if found is None or found[0].base:
         return False
     clause, length = found
-    return bool(clause.conditions) or length == len(words) or nearest_condition(words[length]) is not None
+    return bool(clause.conditions) or length == len(words) or is_condition_word(words[length])
 
 
 def _is_where(word: str) -> bool:
     return word.partition(":")[0].casefold() == WHERE
 
 
-def nearest_condition(word: str) -> str | None:
-    """The condition that a word after `where` stands for: `state=stale` for `stale`. Empty for a key; None for text."""
+def is_condition_word(word: str) -> bool:
+    """True for a word after `where` that is a key, or a state or health without its key, rather than text."""
     said = in_one_word(word.rstrip(":="))
-    if said in VALUES:
-        return ""
-    return next((f"{key}={said}" for key in (STATE, HEALTH) if said in VALUES[key]), None)
+    return said in VALUES or said in VALUES[STATE] or said in VALUES[HEALTH]
 
 
 def in_one_word(text: str) -> str:

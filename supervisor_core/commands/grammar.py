@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from supervisor_core.commands.arguments import Arguments
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW, find, nearest_command
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.conditions import reads_as_clause
-from supervisor_core.commands.definitions import CommandDefinition, Risk
-from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
+from supervisor_core.commands.definitions import CommandDefinition
+from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.parameters import Parameter, ParameterKind, is_task_word
 from supervisor_core.commands.targets import GrammarContext, workers_named
-from supervisor_core.commands.words import Word, bare_or_quoted, escape, excerpt, join_words, quote, split_words
-from supervisor_core.common.errors import CommandText
+from supervisor_core.commands.words import (
+    Word,
+    bare_or_quoted,
+    escape,
+    excerpt,
+    join_words,
+    quote,
+    split_words,
+    with_word,
+)
 from supervisor_core.common.text import nearest
 
 ADDRESS = "/supervisor"
@@ -24,24 +31,12 @@ _MENTIONED = re.compile(r"\s*<@[A-Za-z0-9]+(?:\|[^<>]*)?>[\s:;,.!]*")
 
 _HASH = re.compile(r"[0-9A-Fa-f]{4,40}")
 
-MAX_MENDED = 4  # mistakes in one line that a suggestion corrects; with more of them it would be a guess
-
 
 def parse(text: str, context: GrammarContext) -> Command:
-    """The command in a line of text, checked and complete except for its issuer.
-
-    `GrammarError` says what was expected and has the nearest valid command, if there is one.
-    """
-    try:
-        return _line(text, context)
-    except GrammarError as error:
-        error.suggestion = _mend(error.repair, context)
-        if isinstance(error, NearMiss):
-            error.otherwise = _mend(error.other_repair, context)
-        if error.suggestion:
-            label = error.label if isinstance(error, LabelError) else None
-            error.suggest((f"Use “{label}”: " if label else "Did you mean: ", CommandText(error.suggestion)))
-        raise
+    """The command in a line of text, checked and complete except for its issuer. `GrammarError` says what was
+    expected."""
+    words = _without_address(split_words(text[found.end() :] if (found := _MENTIONED.match(text)) else text))
+    return _command(words, context) if words else Command(OVERVIEW)
 
 
 def commit_word(text: str, command: Command) -> str:
@@ -53,21 +48,6 @@ def commit_word(text: str, command: Command) -> str:
     words = [word for word in split_words(text) if not word.is_note]
     numbered = any(word.text == "1" for word in words)
     return "" if numbered or not words or words[-1].quoted else words[-1].text
-
-
-def commit_as_number(text: str, context: GrammarContext) -> Command | None:
-    """The rollback in a text that has the hash of a commit for its number, such as 85c0522, with the hash as its label.
-    None for any other text."""
-    try:
-        words = list(split_words(text))
-        place = len(words) - (2 if words and words[-1].is_note else 1)
-        word = words[place] if place >= 0 else None
-        if word is None or word.quoted or word.text.isdigit() or not _HASH.fullmatch(word.text):
-            return None
-        command = _line(join_words([*words[:place], Word(word.text, quote(word.text)), *words[place + 1 :]]), context)
-    except GrammarError:
-        return None
-    return command if command.name == "rollback" and command.label == word.text else None
 
 
 def render(command: Command) -> str:
@@ -87,40 +67,6 @@ def render(command: Command) -> str:
     if command.note:
         parts.append(f"-- {escape(command.note)}")
     return " ".join(parts)
-
-
-def _line(text: str, context: GrammarContext) -> Command:
-    words = _without_address(split_words(text[found.end() :] if (found := _MENTIONED.match(text)) else text))
-    return _command(words, context) if words else Command(OVERVIEW)
-
-
-def _mend(repair: str | None, context: GrammarContext) -> str | None:
-    """The repaired text in its shortest form, once all its mistakes are corrected."""
-    for _ in range(MAX_MENDED):
-        if repair is None:
-            return None
-        try:
-            return _shortest(repair, context) or None
-        except GrammarError as error:
-            repair = error.repair
-    return None
-
-
-def _shortest(text: str, context: GrammarContext) -> str:
-    """The canonical text of a text, without the defaults that weren't typed."""
-    command = _line(text, context)
-    if command.name == OVERVIEW:
-        return ""
-    typed = {word.text for word in split_words(text)}
-    meant = [each for each in CATALOG[command.name].written if each.default is not None]
-    meant = [each for each in meant if command.params.get(each.name) == each.default]
-    left_out = {each.name for each in meant if each.spelled(each.default) not in typed}
-    params = {name: value for name, value in command.params.items() if name not in left_out}
-    shorter = render(replace(command, params=params))
-    try:
-        return shorter if _line(shorter, context) == command else render(command)
-    except GrammarError:
-        return render(command)
 
 
 def _without_address(words: tuple[Word, ...]) -> tuple[Word, ...]:
@@ -180,10 +126,7 @@ def _find_definition(words: Sequence[Word], context: GrammarContext) -> tuple[Co
     """The command that the first one or two words name, and their number."""
     first, rest = words[0], words[1:]
     if first.quoted:
-        raise GrammarError(
-            f"Remove the quotes around {excerpt(first.text)}: the command itself isn't quoted.",
-            repair=f"{first.text} {join_words(rest)}",
-        )
+        raise GrammarError(f"Remove the quotes around {excerpt(first.text)}: the command itself isn't quoted.")
     if rest and not rest[0].quoted:
         definition = find(f"{first.text} {rest[0].text}")
         if definition is not None:
@@ -192,36 +135,23 @@ def _find_definition(words: Sequence[Word], context: GrammarContext) -> tuple[Co
     if definition is not None:
         return definition, 1
     if first.text.lower() in FAMILIES:
-        raise _incomplete(first, rest)
-    raise _unknown(words, context)
-
-
-def _incomplete(first: Word, rest: Sequence[Word]) -> GrammarError:
-    """The error for `schedule` alone, or with an unknown second word."""
-    family = FAMILIES[first.text.lower()]
-    seconds = [definition.name.split(" ")[1] for definition in family]
-    message = f"Use {first.text.lower()} {', '.join(seconds[:-1])} or {seconds[-1]}."
-    if rest:
-        found = nearest(rest[0].text, seconds)
-        repair = f"{first.text} {found} {join_words(rest[1:])}" if found else None
-        return GrammarError(f"{message[:-1]}, not {excerpt(rest[0].text)}.", repair=repair)
-    harmless = next((definition.name for definition in family if definition.risk is Risk.READS), None)
-    return GrammarError(message, repair=harmless)
-
-
-def _unknown(words: Sequence[Word], context: GrammarContext) -> GrammarError:
-    first, rest = words[0], words[1:]
+        seconds = [definition.name.split(" ")[1] for definition in FAMILIES[first.text.lower()]]
+        message = f"Use {first.text.lower()} {', '.join(seconds[:-1])} or {seconds[-1]}."
+        if not rest:
+            raise GrammarError(message)
+        raise _with_nearest(f"{message[:-1]}, not {excerpt(rest[0].text)}.", words, 1, nearest(rest[0].text, seconds))
     if workers_named(first.text, context):
-        swapped = bool(rest) and not rest[0].quoted and find(rest[0].text) is not None
-        said = [rest[0].source, first.source, join_words(rest[1:])] if swapped else ["status", first.source]
-        return GrammarError(
-            f"{excerpt(first.text)} is a worker. The command comes first.",
-            repair=" ".join(said),
-        )
+        raise GrammarError(f"{excerpt(first.text)} is a worker. The command comes first.")
     found = nearest_command(first.text)
     hint = f"The closest is {found}." if found else "Type help to list them."
-    repair = f"{found} {join_words(rest)}" if found else None
-    return GrammarError(f"There's no command {excerpt(first.text)}. {hint}", repair=repair)
+    raise _with_nearest(f"There's no command {excerpt(first.text)}. {hint}", words, 0, found)
+
+
+def _with_nearest(message: str, words: Sequence[Word], position: int, instead: str | None) -> GrammarError:
+    error = GrammarError(message)
+    if instead:
+        error.suggest(with_word(words, position, instead))
+    return error
 
 
 def _render_parameter(definition: CommandDefinition, parameter: Parameter, value: object) -> str:
@@ -250,6 +180,3 @@ def _label(definition: CommandDefinition, label: str) -> str:
     takes_id = any(parameter.kind is ParameterKind.TASK_ID for parameter in definition.parameters)
     ambiguous = takes_id and any(is_task_word(word) for word in label.split(" "))
     return quote(label) if ambiguous or reads_as_clause(label) else bare_or_quoted(label)
-
-
-__all__ = ["GrammarContext", "GrammarError", "NearMiss", "NeedsTarget", "parse", "render"]

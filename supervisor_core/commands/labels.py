@@ -17,10 +17,7 @@ MAX_AUDIT_LABEL = MAX_ISSUER + 3 + MAX_LABEL
 SEPARATOR = " - "
 
 _LABEL = re.compile(r"[A-Za-z0-9 _-]{1,100}")
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9 _-]")
 _NOT_IN_AN_ISSUER = re.compile(r"[^A-Za-z0-9 _.'()-]")
-_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z0-9])[^A-Za-z0-9 _-](?=[A-Za-z0-9])")
-_APOSTROPHES = "'\N{RIGHT SINGLE QUOTATION MARK}"
 _NOT_IN_NOTES = ("Cc", "Cs", "Zl", "Zp", "Zs")
 _BIDI = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 """Characters that turn the text after them around, which would let a note change how an approval reads."""
@@ -52,19 +49,6 @@ def clean_label(label: str | None) -> str | None:
     if not ok:
         raise UsageError(problem)
     return (label or "").strip(" ") or None
-
-
-def nearest_label(text: str) -> str | None:
-    """The text with what a label can't have removed, as a label; None where nothing is left."""
-    import unicodedata
-
-    plain = unicodedata.normalize("NFKD", text)
-    # Accents and apostrophes vanish; anything else between two letters or digits becomes a hyphen: v1.2 is v1-2.
-    joined = "".join(
-        character for character in plain if not unicodedata.combining(character) and character not in _APOSTROPHES
-    )
-    hyphenated = _BETWEEN_WORDS.sub("-", joined)
-    return " ".join(_NOT_IN_A_NAME.sub(" ", hyphenated).split())[:MAX_LABEL].strip() or None
 
 
 def clean_note(text: str) -> str:

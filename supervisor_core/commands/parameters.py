@@ -10,16 +10,15 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-from supervisor_core.commands.grammar_errors import GrammarError, WrongNumber
+from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.commands.labels import clean_note
-from supervisor_core.commands.words import Word, excerpt, quote
+from supervisor_core.commands.words import Word, excerpt
 from supervisor_core.common.cron import EXAMPLE, CronError, parse_cron
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
 from supervisor_core.common.times import (
     EXPECTED,
     format_duration,
-    nearest_duration,
     parse_duration,
     parse_since,
 )
@@ -106,14 +105,13 @@ class Parameter:
 
 
 class ParameterError(UsageError):
-    """The value of a parameter isn't valid; `nearest` is the closest valid one, if there is one."""
+    """The value of a parameter isn't valid."""
 
-    def __init__(self, message: str, *, key: str, typed: str = "", nearest: object = None) -> None:
+    def __init__(self, message: str, *, key: str, typed: str = "") -> None:
         super().__init__(message)
         self.key = key
         self.typed = typed or message
         """The message for a person, who knows the parameter by the word in the usage line."""
-        self.nearest = nearest
 
 
 def check_value(parameter: Parameter, value: object) -> Any:  # noqa: ANN401 (parameters are JSON of several types)
@@ -151,7 +149,7 @@ def _unknown_key(owner: str, key: str, known: tuple[str, ...]) -> ParameterError
     expected = f"It takes {', '.join(known)}." if known else "It takes none."
     found = nearest(key, known) or (known[0] if len(known) == 1 else None)
     hint = f" Did you mean {found}?" if found else ""
-    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}. {expected}{hint}", key=key, nearest=found)
+    return ParameterError(f"{owner} has no parameter {key[:SHOWN]!a}. {expected}{hint}", key=key)
 
 
 def _number(parameter: Parameter, value: object) -> int:
@@ -159,18 +157,15 @@ def _number(parameter: Parameter, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(parameter, value, f"a whole number from {parameter.low} to {parameter.high}")
     if not parameter.low <= value <= parameter.high:
-        closest = max(parameter.low, min(parameter.high, value))
-        raise _wrong(parameter, value, f"from {parameter.low} to {parameter.high}", closest)
+        raise _wrong(parameter, value, f"from {parameter.low} to {parameter.high}")
     return value
 
 
 def _duration(parameter: Parameter, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(parameter, value, f"{EXPECTED} (in a flag, a number of seconds)")
-    closest = max(parameter.low, min(parameter.high, value))
-    if closest != value:
-        bounds = f"from {format_duration(parameter.low)} to {format_duration(parameter.high)}"
-        raise _wrong(parameter, value, bounds, closest)
+    if not parameter.low <= value <= parameter.high:
+        raise _wrong(parameter, value, f"from {format_duration(parameter.low)} to {format_duration(parameter.high)}")
     return value
 
 
@@ -188,12 +183,8 @@ def _text(parameter: Parameter, value: object) -> str | None:
     text = value.strip()
     if len(text) > limit:
         message = f"can have up to {limit} characters; this one has {len(text)}."
-        raise ParameterError(
-            f"{parameter.name} {message}",
-            typed=f"{parameter.word.rstrip('…')} {message}",
-            key=parameter.name,
-            nearest=text[:limit].strip(),
-        )
+        typed = f"{parameter.word.rstrip('…')} {message}"
+        raise ParameterError(f"{parameter.name} {message}", typed=typed, key=parameter.name)
     return text or None
 
 
@@ -233,8 +224,7 @@ def _since(parameter: Parameter, value: object) -> str:
 def _choice(parameter: Parameter, value: object) -> str:
     chosen = value.lower() if isinstance(value, str) else value
     if not isinstance(chosen, str) or chosen not in parameter.choices:
-        found = nearest(chosen, parameter.choices) if isinstance(chosen, str) else None
-        raise _wrong(parameter, value, " or ".join(parameter.choices), found or parameter.default)
+        raise _wrong(parameter, value, " or ".join(parameter.choices))
     return chosen
 
 
@@ -272,10 +262,10 @@ def _cron(parameter: Parameter, value: object) -> str:
         return parse_cron(value).text
     except CronError as error:
         words = f"{parameter.name}: {error.message}"
-        raise ParameterError(words, typed=error.message, key=parameter.name, nearest=error.nearest) from None
+        raise ParameterError(words, typed=error.message, key=parameter.name) from None
 
 
-def _wrong(parameter: Parameter, value: object, expected: str, nearest: object = None) -> ParameterError:
+def _wrong(parameter: Parameter, value: object, expected: str) -> ParameterError:
     if isinstance(value, int) and not isinstance(value, bool):
         got = parameter.spelled(value) if abs(value) < _TOO_LARGE_TO_SAY else "a far larger number"
     else:
@@ -287,7 +277,6 @@ def _wrong(parameter: Parameter, value: object, expected: str, nearest: object =
         f"{parameter.name} must be {expected}, not {got}.",
         typed=f"{word} must be {expected}, not {got}.",
         key=parameter.name,
-        nearest=nearest,
     )
 
 
@@ -312,7 +301,6 @@ _CHECKS: Mapping[ParameterKind, Callable[[Parameter, object], Any]] = {
 }
 
 _NUMBER = re.compile(r"\+?[0-9]+")
-_NUMBER_BEGUN = re.compile(r"[+-]?([0-9]{1,9})")
 _STARTS_LIKE_NUMBER = re.compile(r"[+-]?\d")
 _NUMBER_WORDS = re.compile(
     "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|fifty|hundred|thousand", re.IGNORECASE
@@ -348,46 +336,35 @@ def looks_like(parameter: Parameter, word: Word) -> bool:
 
 
 def read_word(parameter: Parameter, word: Word) -> object:
-    """The value of one word; `GrammarError` with the closest valid word where it has none."""
+    """The value of one word; `GrammarError` where it has none."""
     try:
         match parameter.kind:
             case ParameterKind.NUMBER:
                 return check_value(parameter, _read_number(parameter, word.text))
             case ParameterKind.DURATION:
-                return check_value(parameter, _read_duration(parameter, word.text))
+                return check_value(parameter, _read_duration(word.text))
             case ParameterKind.PERSON:
                 return check_value(parameter, word.mention or word.text)
             case _:
                 return check_value(parameter, word.text)
     except ParameterError as error:
-        nearest = None if error.nearest is None else parameter.spelled(error.nearest)
-        if nearest is not None and parameter.kind is ParameterKind.CRON:
-            nearest = quote(nearest)
-        kind = WrongNumber if parameter.kind is ParameterKind.NUMBER else GrammarError
-        raise kind(error.typed, instead=nearest) from None
+        raise GrammarError(error.typed) from None
 
 
 def _read_number(parameter: Parameter, text: str) -> int:
     if _NUMBER.fullmatch(text):
         return int(text)
-    begun = _NUMBER_BEGUN.match(text)
-    nearest = max(parameter.low, min(parameter.high, int(begun[1]))) if begun else None
-    raise WrongNumber(
+    raise GrammarError(
         f"{parameter.option} must be a whole number in digits, from {parameter.low} to {parameter.high}, "
-        f"not {excerpt(text)}. If it starts a label, put the label in double quotes.",
-        instead=None if nearest is None else str(nearest),
+        f"not {excerpt(text)}. If it starts a label, put the label in double quotes."
     )
 
 
-def _read_duration(parameter: Parameter, text: str) -> int:
+def _read_duration(text: str) -> int:
     seconds = parse_duration(text)
     if seconds is not None:
         return seconds
-    nearest = nearest_duration(text)
-    if nearest is not None:
-        nearest = max(parameter.low, min(parameter.high, nearest))
     raise GrammarError(
         f"{excerpt(text)} isn't a duration. Try 90s, 30m, 2h or 1w. "
-        "If it starts a reason, put the reason in double quotes.",
-        instead=None if nearest is None else parameter.spelled(nearest),
+        "If it starts a reason, put the reason in double quotes."
     )

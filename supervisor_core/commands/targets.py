@@ -25,7 +25,7 @@ from supervisor_core.commands.conditions import (
 )
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.words import excerpt
-from supervisor_core.common.text import nearest, nearly
+from supervisor_core.common.text import close_names, nearest
 
 WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 LONGEST_ADDRESS = 64
@@ -183,18 +183,14 @@ def _list(word: str, context: GrammarContext) -> tuple[str, ...]:
     return () if None in found else tuple(worker for worker in context.workers if worker in found)
 
 
-def ask_if_nearly(word: str, context: GrammarContext, *, otherwise: str) -> None:
+def ask_if_nearly(word: str, context: GrammarContext) -> None:
     """`NearMiss` for a word that is almost a target: acting on a guess may act on the wrong worker."""
-    known = _names(word, context)
-    names = tuple(name for name in known if name.casefold() == word.casefold())
-    names = names or nearly(word, known)
-    if names:
-        choice = " or ".join(excerpt(name) for name in names[:NAMED])
+    if names := close_names(word, _names(word, context)):
+        choice = " or ".join(excerpt(name) for name in names)
         closest = f"the closest is {choice}" if len(names) == 1 else f"the closest are {choice}"
         raise NearMiss(
             f"There's no worker {excerpt(word)}; {closest}. If it's meant as text, put it in double quotes.",
-            names,
-            otherwise=otherwise,
+            instead=names[0],
         )
 
 
@@ -226,9 +222,7 @@ def _ask_which_host(word: str, context: GrammarContext) -> None:
         return
     everywhere = f"*{SEPARATOR}{word}"
     raise NearMiss(
-        f"Several hosts have a worker {excerpt(word)}: {_listed(names)}. Name one, or use {everywhere} for all.",
-        names,
-        instead=everywhere,
+        f"Several hosts have a worker {excerpt(word)}: {_listed(names)}. Name one, or use {everywhere} for all."
     )
 
 
@@ -283,11 +277,7 @@ def _pattern(pattern: str, context: GrammarContext) -> tuple[str, ...]:
     chosen = tuple(each for name, each in known.items() if fnmatchcase(short(name).casefold(), folded))
     if chosen:
         return chosen
-    letters = "".join(character for character in pattern if character not in "*?[]!")
-    raise GrammarError(
-        f"No worker matches {excerpt(pattern)}. If it's meant as text, put it in double quotes.",
-        instead=nearest(letters, _names(letters, context)),
-    )
+    raise GrammarError(f"No worker matches {excerpt(pattern)}. If it's meant as text, put it in double quotes.")
 
 
 def _somebody(workers: tuple[str, ...], otherwise: str) -> tuple[str, ...]:
@@ -316,7 +306,7 @@ def _matching(clause: Clause, context: GrammarContext) -> tuple[str, ...]:
 
 
 def _base(clause: Clause, context: GrammarContext) -> tuple[str, ...]:
-    """The workers that are checked against the conditions; the error for a wrong base corrects the whole target."""
+    """The workers that are checked against the conditions."""
     base = clause.base or ALL
     try:
         if split_clause(base) and base not in context.workers:
@@ -325,7 +315,7 @@ def _base(clause: Clause, context: GrammarContext) -> tuple[str, ...]:
         if workers is None:
             raise unknown_target(base, context)
     except GrammarError as error:
-        error.instead = error.instead and clause._replace(base=error.instead).text
+        error.instead = None  # a suggestion must not lose the conditions
         raise
     return workers
 
@@ -334,14 +324,7 @@ def _conditions(clause: Clause) -> tuple[TargetCondition, ...]:
     """The conditions, each once; `GrammarError` for one that isn't valid."""
     if not clause.conditions:
         raise GrammarError(NO_CONDITION)
-    found = []
-    for place, text in enumerate(clause.conditions):
-        try:
-            found.append(_condition(text))
-        except GrammarError as error:
-            error.instead = error.instead and clause.with_condition(place, error.instead).text
-            raise
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(map(_condition, clause.conditions)))
 
 
 NO_CONDITION = (
@@ -354,17 +337,12 @@ def _condition(text: str) -> TargetCondition:
     typed, _, said = text.partition("=")
     key, value = typed.casefold(), in_one_word(said)
     if key not in VALUES:
-        found = nearest(key, VALUES)
         known = f"{', '.join(f'{each}=' for each in list(VALUES)[:-1])} or {list(VALUES)[-1]}="
-        raise GrammarError(f"There's no condition {excerpt(text)}. Use {known}.", instead=found and f"{found}={said}")
+        raise GrammarError(f"There's no condition {excerpt(text)}. Use {known}.")
     if key == VERSION and not COMMIT.fullmatch(value):
         raise GrammarError(
             f"{excerpt(said)} isn't a version. Use at least {FEWEST_DIGITS} digits of a commit, such as {key}=3f2a."
         )
     if key != VERSION and value not in VALUES[key]:
-        found = nearest(value, VALUES[key])
-        raise GrammarError(
-            f"There's no {key} {excerpt(said)}. Use {', '.join(VALUES[key][:-1])} or {VALUES[key][-1]}.",
-            instead=found and f"{key}={found}",
-        )
+        raise GrammarError(f"There's no {key} {excerpt(said)}. Use {', '.join(VALUES[key][:-1])} or {VALUES[key][-1]}.")
     return TargetCondition(key, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from supervisor_core.commands.grammar_errors import GrammarError
@@ -64,7 +64,7 @@ def split_words(text: str) -> tuple[Word, ...]:
             position += 1
             continue
         if note := _NOTE.match(line, position):
-            _check_printable(line[:position], line[position:])
+            _check_printable(line[:position])
             return (*words, *_note(note["text"] or ""))
         word = _single(line, position, last_single) or _word(line, position)
         words.append(word)
@@ -80,13 +80,12 @@ def _limited(text: str) -> str:
     return line
 
 
-def _check_printable(line: str, note: str = "") -> None:
+def _check_printable(line: str) -> None:
     odd = next((character for character in line if not character.isprintable()), None)
     if odd is None:
         return
-    mended = "".join(character if character.isprintable() else " " for character in line)
     what = {"\n": "a line break", "\r": "a line break", "\t": "a tab"}.get(odd, f"the character U+{ord(odd):04X}")
-    raise GrammarError(f"A command can't contain {what}.", repair=mended + note)
+    raise GrammarError(f"A command can't contain {what}.")
 
 
 def _note(text: str) -> tuple[Word, ...]:
@@ -112,7 +111,7 @@ def _word(line: str, start: int) -> Word:
     while position < len(line) and line[position] != " ":
         match = _PIECE.match(line, position)
         if match is None:
-            raise GrammarError(f"The closing double quote is missing: {excerpt(line[position:])}.", repair=f'{line}"')
+            raise GrammarError(f"The closing double quote is missing: {excerpt(line[position:])}.")
         if match["inside"] is not None:
             quoted = True
             parts.append(_visible(match["inside"], doubled=True))
@@ -180,3 +179,8 @@ def bare_or_quoted(text: str) -> str:
 
 def join_words(words: Iterable[Word]) -> str:
     return " ".join(word.source for word in words)
+
+
+def with_word(words: Sequence[Word], position: int, text: str) -> str:
+    """The words as they stood there, with another one in this position."""
+    return " ".join(text if index == position else word.source for index, word in enumerate(words))

@@ -53,11 +53,6 @@ _TIMES = {"midnight": "00:00", "noon": "12:00"}
 class CronError(UsageError):
     """The cron expression isn't valid."""
 
-    def __init__(self, message: str, nearest: str | None = None) -> None:
-        super().__init__(message)
-        self.nearest = nearest
-        """The nearest valid expression, if any."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cron:
@@ -106,7 +101,11 @@ def parse_cron(text: str) -> Cron:
     meant = _from_words(said)
     fields = (meant or said).split(" ")
     if len(fields) != len(_FIELDS):
-        raise _not_five(said, fields)
+        if len(fields) == len(_FIELDS) + 1:
+            raise CronError(f"A schedule has five fields, without seconds. Example: {EXAMPLE}.")
+        raise CronError(
+            f"{said[:40]!a} isn't a schedule. Use five fields (minute, hour, day, month, weekday). Example: {EXAMPLE}."
+        )
     read = [_numbers(index, fields) for index in range(len(_FIELDS))]
     minutes, hours, days, months, weekdays = read
     cron = Cron(
@@ -123,49 +122,37 @@ def parse_cron(text: str) -> Cron:
     longest = max(LONGEST_MONTHS[month - 1] for month in months)
     if min(days) > longest and not cron.either:
         fields[2] = str(longest)
-        raise CronError(f"Day {min(days)} doesn't exist in {_month_names(months)}.", " ".join(fields))
+        raise CronError(f"Day {min(days)} doesn't exist in {_month_names(months)}.")
     return cron
 
 
 def _numbers(index: int, fields: Sequence[str]) -> tuple[int, ...]:
     field, found = _FIELDS[index], set[int]()
     for part in fields[index].split(","):
-        try:
-            found |= _part(field, part)
-        except CronError as error:
-            whole = None
-            if error.nearest is not None:
-                mended = ",".join(error.nearest if each == part else each for each in fields[index].split(","))
-                whole = " ".join((*fields[:index], mended, *fields[index + 1 :]))
-            raise CronError(error.message, whole) from None
+        found |= _part(field, part)
     return tuple(sorted(found))
 
 
 def _part(field: _Field, part: str) -> set[int]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise CronError(
-            f"{part[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.", ANY if part == "?" else None
-        )
+        raise CronError(f"{part[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.")
     step = int(match[4] or 1)
     if not 1 <= step <= field.high:
-        raise CronError(
-            f"A step of {step} isn't valid for the {field.name}. Use 1 to {field.high}.", f"{match[1]}/{field.high}"
-        )
+        raise CronError(f"A step of {step} isn't valid for the {field.name}. Use 1 to {field.high}.")
     if match[1] == ANY:
         return set(range(field.low, min(field.high, 6 if field.name == "weekday" else field.high) + 1, step))
     low = _number(field, match[2])
     if match[3] is None:
         if match[4]:
-            raise CronError(f"A step needs a range, such as {low}-{field.high}/{step}.", f"{low}-{field.high}/{step}")
+            raise CronError(f"A step needs a range, such as {low}-{field.high}/{step}.")
         return {low}
     high = _number(field, match[3])
     if field.name == "weekday" and high == 0 < low:
         high = 7  # Saturday to Sunday
     if high < low:
         raise CronError(
-            f"The range {part} is backwards. Write it as two ranges: {low}-{field.high},{field.low}-{high}.",
-            f"{low}-{field.high},{field.low}-{high}",
+            f"The range {part} is backwards. Write it as two ranges: {low}-{field.high},{field.low}-{high}."
         )
     return set(range(low, high + 1, step))
 
@@ -179,8 +166,7 @@ def _number(field: _Field, word: str) -> int:
     for number, name in enumerate(field.names):
         if name and len(word) >= 3 and name.startswith(word):
             return number
-    found = nearest(word, [form for name in field.names if name for form in (name[:3], name)])
-    raise CronError(f"{word[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.", found and found[:3])
+    raise CronError(f"{word[:20]!a} isn't a valid {field.name}. Use {_expected(field)}.")
 
 
 def _expected(field: _Field) -> str:
@@ -203,7 +189,7 @@ def _from_words(said: str) -> str | None:
     if day not in _DAYS:
         found = nearest(day, _DAYS)
         question = f"Which days? {day[:20]!a} isn't one. Try" if day else "Which days? Try"
-        raise CronError(f"{question} “{found or 'daily'} {time}”.", f"{found or 'daily'} {time}")
+        raise CronError(f"{question} “{found or 'daily'} {time}”.")
     if int(clock[1]) > 23 or int(clock[2]) > 59:
         raise CronError(f"{time} isn't a time of day. Use 00:00 to 23:59.")
     return f"{int(clock[2])} {int(clock[1])} {_DAYS[day]}"
@@ -213,28 +199,12 @@ def _every(number: int, *, hours: bool) -> str:
     whole, what = (24, "hours") if hours else (60, "minutes")
     fitting = [each for each in range(1, whole) if whole % each == 0]
     if number not in fitting:
-        closest = min(fitting, key=lambda each: abs(each - number))
         raise CronError(
             f"Every {number} {what} doesn't divide {'a day' if hours else 'an hour'} evenly. "
-            f"Use {', '.join(map(str, fitting))}.",
-            f"every {closest} {what}",
+            f"Use {', '.join(map(str, fitting))}."
         )
     step = ANY if number == 1 else f"*/{number}"
     return f"0 {step} * * *" if hours else f"{step} * * * *"
-
-
-def _not_five(said: str, fields: Sequence[str]) -> CronError:
-    known = (*_OFTEN, *_DAYS)
-    found = nearest(said, known)
-    if found is None and len(fields) == 2 and _TIME.fullmatch(fields[1]):
-        found = nearest(fields[0], _DAYS)
-        found = found and f"{found} {fields[1]}"
-    if found is None and len(fields) == len(_FIELDS) + 1:
-        return CronError(f"A schedule has five fields, without seconds. Example: {EXAMPLE}.", " ".join(fields[1:]))
-    return CronError(
-        f"{said[:40]!a} isn't a schedule. Use five fields (minute, hour, day, month, weekday). Example: {EXAMPLE}.",
-        found,
-    )
 
 
 def _month_names(months: Sequence[int]) -> str:

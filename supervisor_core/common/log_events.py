@@ -85,7 +85,7 @@ class LogEvent(Enum):
     SHARED_DATABASE_REFUSED = "shared_database.refused", "ERROR", "The shared database refuses a row.", "row", "error"
     SLACK_CONNECTED = "slack.connected", "INFO", "The daemon is connected to Slack."
     SLACK_DISCONNECTED = "slack.disconnected", "WARNING", "The connection to Slack failed.", "error"
-    SLACK_TOKEN_SHARED = "slack.token_shared", "ERROR", "Another process uses the same Slack token.", "error"
+    SLACK_TOKEN_SHARED = "slack.token_shared", "WARNING", "Another process may use the same Slack token.", "error"
     WEBHOOK_BACK = "webhook.back", "INFO", "A receiver outside Slack takes alerts again."
     WEBHOOK_LOST = "webhook.lost", "WARNING", "A receiver outside Slack can't be reached; alerts wait.", "error"
     WORKER_ADOPTED = "worker.adopted", "INFO", "A process that somebody else started is managed now.", "pid"

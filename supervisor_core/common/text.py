@@ -70,72 +70,28 @@ def times(count: int) -> str:
 
 MAX_COMPARED = 80  # characters: no name here is longer, and hostile text is not worth the arithmetic
 BEGUN = 3  # characters: from here on the beginning of a word is enough to suggest it
-SHORT = 4  # characters: up to here one slip is already a quarter of the word
+MOST_CLOSE = 8
 
 
-def edit_distance(one: str, other: str, limit: int) -> int:
-    """Letters wrong, missing, extra or swapped with their neighbour; `limit + 1` stands for anything beyond.
-
-    Only the band that can still end within the limit is computed, so a call costs length times limit.
-    """
-    beyond = limit + 1
-    if abs(len(one) - len(other)) > limit:
-        return beyond
-    before: list[int] = []
-    above = [min(column, beyond) for column in range(len(other) + 1)]
-    for row in range(1, len(one) + 1):
-        line = [beyond] * (len(other) + 1)
-        if row <= limit:
-            line[0] = row
-        for column in range(max(1, row - limit), min(len(other), row + limit) + 1):
-            same = one[row - 1] == other[column - 1]
-            cost = min(above[column] + 1, line[column - 1] + 1, above[column - 1] + (not same))
-            swapped = row > 1 and column > 1 and one[row - 2 : row] == other[column - 2 : column][::-1]
-            if swapped:
-                cost = min(cost, before[column - 2] + 1)
-            line[column] = min(cost, beyond)
-        before, above = above, line
-    return above[-1]
-
-
-def nearly(word: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names close to a word (another case, a letter or two off), the nearest first."""
-    if len(word) > MAX_COMPARED:
+def close_names(word: str, names: Iterable[str], *, at_least: float = 0.6) -> tuple[str, ...]:
+    """The names that a word is close to (another case, a letter or two off), the closest first."""
+    if not word or len(word) > MAX_COMPARED:
         return ()
-    folded = word.casefold()
-    found = []
+    from difflib import get_close_matches  # seldom needed
+
+    known: dict[str, list[str]] = {}
     for name in names:
-        distance = _slips(folded, name.casefold())
-        if distance is not None:
-            found.append((distance, name))
-    return tuple(name for _, name in sorted(found, key=lambda pair: pair[0]))
-
-
-def _slips(word: str, name: str) -> int | None:
-    if word == name:
-        return 0
-    shorter = min(len(word), len(name))
-    if shorter < 2:
-        return None
-    limit = 1 if shorter <= SHORT else 2
-    distance = edit_distance(word, name, limit)
-    return distance if distance <= limit else None
+        known.setdefault(name.casefold(), []).append(name)
+    # One wrong letter is half of two.
+    close = get_close_matches(word.casefold(), known, n=MOST_CLOSE, cutoff=0.5 if len(word) == 2 else at_least)
+    return tuple(name for folded in close for name in known[folded])
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the name to suggest for an unknown word; None if it would be a guess."""
-    if not word or len(word) > MAX_COMPARED:
-        return None
-    folded = word.casefold()
-    limit = max(1, min(3, len(folded) // 3))
-    best: tuple[int, str] | None = None
-    for name in names:
-        other = name.casefold()
-        begun = len(folded) >= BEGUN and other.startswith(folded)
-        distance = 1 if begun and other != folded else edit_distance(folded, other, limit)
-        if distance <= limit and (best is None or distance < best[0]):
-            best = (distance, name)
-    return best[1] if best else None
+    """The name to suggest for an unknown word; None if it would be a guess."""
+    known = list(names)
+    begun = [name for name in known if len(word) >= BEGUN and name.casefold().startswith(word.casefold())]
+    return next(iter([*begun, *close_names(word, known, at_least=0.66)]), None)
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)

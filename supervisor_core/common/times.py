@@ -80,7 +80,6 @@ TIMESTAMP = r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _DURATION = re.compile(
     r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE
 )
-_BEGUN = re.compile(r"[+-]?([0-9]{1,6})[ .,]*([wdhms]?)", re.IGNORECASE)
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?", re.IGNORECASE
@@ -104,15 +103,6 @@ def format_duration(seconds: int) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0m"
-
-
-def nearest_duration(text: str) -> int | None:
-    """Guess the meaning of `2hours` or `90`; None if it doesn't begin like a duration."""
-    match = _BEGUN.match(text)
-    if match is None:
-        return None
-    unit = {"w": WEEK, "d": DAY, "h": HOUR, "s": 1}.get(match[2].lower(), MINUTE)
-    return int(match[1]) * unit
 
 
 def parse_since(text: str) -> str | None:

@@ -118,7 +118,7 @@ class DatabaseSettings(Section):
     url: DatabaseUrl = Field(
         default=SecretUrl(""),
         description="URL of the shared database: `sqlite://`, `mysql+pymysql://` or `postgresql+psycopg://`. Empty: "
-        "none. With `fleet.role: hub` and a server, it's the hub's ledger, and [another machine can take "
+        "none. With `fleet.role: hub` and PostgreSQL, it's the hub's ledger, and [another machine can take "
         "over](../how-to/second-hub.md). For a local socket, leave out the host and add `?host=/run/postgresql` "
         "(PostgreSQL) or `?unix_socket=…` (MariaDB).",
         examples=["${DATABASE_URL:}"],

@@ -230,6 +230,8 @@ def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:
     if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
         yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
     url = str(as_mapping(data.get("database")).get("url") or "")
+    if role == HUB and url.startswith("mysql"):
+        yield ("database", "url"), "must be PostgreSQL or SQLite with fleet.role: hub; it's the hub's ledger"
     if role == HUB and url and not url.startswith(SQLITE) and as_mapping(data.get("workers")):
         yield ("workers",), "must be empty on a hub with a database server (database.url); run a host on this machine"
     if role == HOST and str(as_mapping(data.get("slack")).get("enabled", True)).casefold() != "false":

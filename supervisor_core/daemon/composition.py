@@ -78,7 +78,7 @@ class DaemonServices:
         self.configuration.refused = self.config_record.refused
         if self.hub is not None:
             reach.code_now = CodeReader(self.hub.fleet.preview, self.hub.fleet.commits, self.hub.fleet.find)
-            self._follow_fleet()
+            self.follow_fleet()
 
     @cached_property
     def listed(self) -> ServiceRegistry:
@@ -121,34 +121,17 @@ class DaemonServices:
     def hub(self) -> HubServices | None:
         if self.context.host.config.fleet.role != HUB:
             return None
-        from supervisor_core.fleet.hub.hosts import HubHooks
         from supervisor_core.fleet.hub.services import HubServices
 
-        hooks = HubHooks(
-            self._publish_readings,
-            self._follow_fleet,
-            self._hosts_changed,
-            self._announcement,
-            self._rows_copied,
-        )
-        code = build_code_reader(self.context)
-        return HubServices(self.context.host.config, self.context.ledger, self.blocking, self.view, code, hooks)
+        return HubServices(self, build_code_reader(self.context))
 
     @cached_property
     def fleet_host(self) -> HostServices | None:
         if self.context.host.config.fleet.role != HOST:
             return None
-        from supervisor_core.fleet.doors import HostDoors
         from supervisor_core.fleet.host.services import HostServices
 
-        context = self.context
-        doors = HostDoors(
-            self.view,
-            build_code_reader(context),
-            self.reconciler.wake,
-            lambda worker_id: worker_id in context.host.config.workers,
-        )
-        return HostServices(lambda: context.host.config, context.ledger, self.blocking, doors)
+        return HostServices(self, build_code_reader(self.context))
 
     @cached_property
     def agent(self) -> SupervisorAgent:
@@ -281,7 +264,7 @@ class DaemonServices:
     @cached_property
     def incoming(self) -> IncomingAlerts | None:
         settings = self.context.host.config.alerts.incoming
-        doors = self._publish_readings, lambda worker_id: worker_id in self.reach.context.host.config.workers
+        doors = self.publish_readings, lambda worker_id: worker_id in self.reach.context.host.config.workers
         return IncomingAlerts(self.context.ledger, self.blocking, settings, *doors) if settings.token else None
 
     @cached_property
@@ -293,7 +276,7 @@ class DaemonServices:
         return HostConditions(
             self.context,
             self.shared,
-            self._publish_readings,
+            self.publish_readings,
             self.forwarder.trouble if self.forwarder else None,
             self._silent_supervisors,
         )
@@ -342,9 +325,9 @@ class DaemonServices:
         """Follow a version that the reconciler already has."""
         self.queue.configured()
         self.config_record.applied(version)
-        self._follow_fleet()
+        self.follow_fleet()
 
-    def _follow_fleet(self) -> None:
+    def follow_fleet(self) -> None:
         """Have everybody know the workers of this configuration, and on a hub those of all hosts."""
         if self.hub is not None:
             own = self.context.host
@@ -370,16 +353,13 @@ class DaemonServices:
         """The facts that the conditions of a target are checked against. It blocks."""
         return self.hub.fleet.facts() if self.hub else self.view.facts()
 
-    def _announcement(self) -> Mapping[str, Any] | None:
-        return self.context.host.config.announcement()
-
-    def _hosts_changed(self) -> None:
+    def on_silence_changed(self) -> None:
         """A host has fallen silent, or is back."""
         self.conditions.wake()
         if self.hub is not None:
             self.hub.dispatcher.wake()  # the cards of its commands say so
 
-    def _rows_copied(self) -> None:
+    def on_rows_copied(self) -> None:
         """Commands may have ended on other hosts: start those that follow, and answer the clients that wait."""
         self.wake_workers()
         self.waiter.notify()
@@ -390,6 +370,6 @@ class DaemonServices:
             if service is not None:
                 service.see(statuses)
 
-    def _publish_readings(self, readings: Iterable[TargetReading]) -> None:
+    def publish_readings(self, readings: Iterable[TargetReading]) -> None:
         if self.scheduler is not None:
             self.scheduler.observe(readings)

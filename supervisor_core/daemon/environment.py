@@ -28,7 +28,7 @@ from supervisor_core.host.permissions import why_denied
 from supervisor_core.workers.context import DaemonContext, open_doors, open_drive
 
 if TYPE_CHECKING:
-    from supervisor_core.fleet.hub.lease import HubLease
+    from supervisor_core.fleet.hub.lock import HubLock
     from supervisor_core.storage.store import Ledger
     from supervisor_core.storage.writer import LedgerPlace
     from supervisor_core.workers.adapter import WorkerAdapter
@@ -78,8 +78,8 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: 
 
 
 @contextmanager
-def opened_ledger(config: SupervisorConfig, lease: HubLease | None = None) -> Iterator[Ledger]:
-    """The ledger of this host, brought up to date if need be. A hub's daemon has a lease for one in a database."""
+def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iterator[Ledger]:
+    """The ledger of this host, brought up to date if need be. A hub's daemon has a lock for one in a database."""
     from supervisor_core.storage.audit.chain import HeadFile  # with the next one, dear to import: not all need a ledger
     from supervisor_core.storage.ledger_file import LEDGER_FILE
     from supervisor_core.storage.store import Ledger
@@ -94,27 +94,10 @@ def opened_ledger(config: SupervisorConfig, lease: HubLease | None = None) -> It
         from supervisor_core.fleet.hub.ledger import LedgerDatabase
 
         limit = config.database.query_timeout_seconds
-        place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lease)
+        place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
     shares = not config.shared_database_disabled
     with Ledger(place, config.supervisor.id, HeadFile(config.state_dir), shares=shares) as ledger:
         yield ledger
-
-
-LEASE_QUERY_SECONDS = 2.0
-"""Less than the time in which a lease must be renewed."""
-
-
-@contextmanager
-def hub_lease(config: SupervisorConfig) -> Iterator[HubLease]:
-    """The lease of a hub whose ledger is a database, with a connection of its own."""
-    from supervisor_core.fleet.hub.lease import HubLease
-    from supervisor_core.storage.engine import shared_engine
-
-    engine = shared_engine(config.ledger_url, LEASE_QUERY_SECONDS)
-    try:
-        yield HubLease(engine, config.supervisor.id)
-    finally:
-        engine.dispose()
 
 
 class OwnHost:

@@ -1,23 +1,50 @@
 """The code repository of the demo's worker: a bare `origin.git` with a history, and a clone of it.
 
-Git runs without the user's configuration, hooks and prompts, so the commits have the same hashes on every machine.
+The newest version is in `program/`; earlier ones are made by reverting the changes of each commit. Git runs without the
+user's configuration, hooks and prompts, so the commits have the same hashes on every machine.
 """
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from supervisor_core.demo.history import HISTORY, DemoCommit, versions
+PROGRAM = Path(__file__).parent / "program"
+FILES = ("README.md", "requirements.txt", "watcher.py", "watcher.yaml")
+ANN, BEN = "Ann Archer <ann@example.org>", "Ben Brook <ben@example.org>"
 
+# The author, the time in seconds, the message, and each change: the file, the new text and the old one. None: no file.
+HISTORY: tuple[tuple[str, int, str, tuple[tuple[str, str, str | None], ...]], ...] = (
+    (ANN, 1768210200, "Move files from one folder to another", ()),
+    (
+        BEN,
+        1768313100,
+        "List the dependencies\n\nThe watcher failed to start on a new host without PyYAML.",
+        (
+            ("requirements.txt", "PyYAML>=6\n", None),
+            ("README.md", ", dependencies in `requirements.txt`", ""),
+        ),
+    ),
+    (
+        BEN,
+        1770049200,
+        "Skip files that are still being written\n\nOnly half of the report of January 30 was moved.",
+        (
+            ("watcher.py", 'UNFINISHED = (".part", ".tmp")  # still being written\n', ""),
+            ("watcher.py", "        files = [file for file in files if file.suffix not in UNFINISHED]\n", ""),
+        ),
+    ),
+    (
+        BEN,
+        1770281400,
+        "Look twice a second, not every two seconds",
+        (("watcher.yaml", "poll_seconds: 0.5\n", "poll_seconds: 2\n"),),
+    ),
+)
 BRANCH = "main"
-GIT_SECONDS = 30.0
-"""The timeout of a git command; each takes a few milliseconds."""
-
-OUTPUT_CHARACTERS = 2000
 KEPT = ("PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC")
 """The environment variables that git gets: the paths of programs and temporary files, and those that Windows needs."""
 
@@ -30,74 +57,55 @@ SCRUBBED = {
 }
 
 
-class RepositoryError(Exception):
-    """The demo's code repository can't be created."""
-
-
-@dataclass(frozen=True, slots=True)
-class Repository:
+class Repository(NamedTuple):
     """The folders of the origin and of its clone."""
 
     origin: Path
     checkout: Path
 
 
-def make_repository(folder: Path, history: Sequence[DemoCommit] = HISTORY) -> Repository:
-    """Create both in this folder; `RepositoryError` has git's output if that fails."""
+def make_repository(folder: Path) -> Repository:
+    """Create both in this folder. Errors are those of `subprocess.run`."""
     made = Repository(folder / "origin.git", folder / "checkout")
-    _git("init", "--quiet", "--bare", "--template=", str(made.origin))
-    _git("symbolic-ref", "HEAD", f"refs/heads/{BRANCH}", cwd=made.origin)
-    _git("fast-import", "--quiet", cwd=made.origin, given=b"".join(_stream(history)))
+    _git("init", "--quiet", "--bare", "--template=", f"--initial-branch={BRANCH}", str(made.origin))
+    _git("fast-import", "--quiet", cwd=made.origin, stdin="".join(_stream()).encode())
     _git("clone", "--quiet", "--template=", str(made.origin), str(made.checkout))
     return made
 
 
-def git_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """The environment of git."""
-    return {name: value for name, value in environ.items() if name.upper() in KEPT} | SCRUBBED
+    return {name: value for name, value in os.environ.items() if name.upper() in KEPT} | SCRUBBED
 
 
-def _stream(history: Sequence[DemoCommit]) -> Iterator[bytes]:
+def _stream() -> Iterator[str]:
     """The history as input of `git fast-import`. Each commit has all of its files."""
-    for commit, files in zip(history, versions(history), strict=True):
-        who = f"{commit.author} {int(commit.at.timestamp())} +0000"
-        yield f"commit refs/heads/{BRANCH}\nauthor {who}\ncommitter {who}\n".encode()
-        yield _data(f"{commit.message}\n") + b"deleteall\n"
-        for name, text in files.items():
-            yield f"M 100644 inline {name}\n".encode() + _data(text)
+    files = {name: (PROGRAM / name).read_text(encoding="utf-8") for name in FILES}
+    versions = []
+    for *_, changes in reversed(HISTORY):
+        versions.append(dict(files))
+        for name, new, old in changes:
+            if files[name].count(new) != 1:
+                raise ValueError(f"{name} has {new!r} {files[name].count(new)} times, not once")
+            if old is None:
+                del files[name]
+            else:
+                files[name] = files[name].replace(new, old)
+    for (author, seconds, message, _), version in zip(HISTORY, reversed(versions), strict=True):
+        yield f"commit refs/heads/{BRANCH}\nauthor {author} {seconds} +0000\ncommitter {author} {seconds} +0000\n"
+        yield f"data {len(message.encode()) + 1}\n{message}\n\ndeleteall\n"
+        for name, text in version.items():
+            yield f"M 100644 inline {name}\ndata {len(text.encode())}\n{text}\n"
 
 
-def _data(text: str) -> bytes:
-    content = text.encode()
-    return b"data %d\n%s\n" % (len(content), content)
-
-
-def _git(*words: str, cwd: Path | None = None, given: bytes = b"") -> None:
-    """Run git and wait for it."""
-    command = ["git", "-c", f"core.hooksPath={os.devnull}", *words]
-    try:
-        done = subprocess.run(  # noqa: S603 (our own words)
-            command,
-            cwd=cwd,
-            env=git_environment(),
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=GIT_SECONDS,
-            start_new_session=True,  # no terminal to ask at, and a Ctrl-C there is not meant for git
-            check=False,
-        )
-    except FileNotFoundError:
-        raise RepositoryError("git isn't on the PATH. Install git and try again.") from None
-    except OSError as error:
-        raise RepositoryError(f"git can't be run: {error.strerror}.") from None
-    except subprocess.TimeoutExpired as error:
-        said = _said(error.output or b"")
-        raise RepositoryError(f"`git {words[0]}` didn't finish within {GIT_SECONDS:g} s. {said}") from None
-    if done.returncode != 0:
-        raise RepositoryError(f"`git {words[0]}` failed with exit code {done.returncode}. {_said(done.stdout)}")
-
-
-def _said(output: bytes) -> str:
-    text = output.decode(errors="replace").strip()[-OUTPUT_CHARACTERS:]
-    return f"Its output:\n{text}" if text else "It had no output."
+def _git(*words: str, cwd: Path | None = None, stdin: bytes = b"") -> None:
+    subprocess.run(  # noqa: S603 (our own words)
+        ["git", "-c", f"core.hooksPath={os.devnull}", *words],  # noqa: S607 (the user's git)
+        cwd=cwd,
+        env=git_environment(),
+        input=stdin,
+        capture_output=True,
+        timeout=30.0,
+        start_new_session=True,  # no terminal to ask at, and a Ctrl-C there is not meant for git
+        check=True,
+    )

@@ -1,11 +1,7 @@
-"""A worker's history over a span of time: conditions, heartbeat ages, and commands.
-
-What `history` shows, gathered: flips and commands from the ledger, ages of heartbeats from the samples.
-"""
+"""A worker's history over a span of time, from the ledger: its conditions and its commands."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,7 +23,6 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target, word_for
-from supervisor_core.workers.heartbeats.files import read_ages
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 """The supported spans."""
@@ -40,21 +35,11 @@ TOLD = 12
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A command on the worker."""
-
     at: datetime
     name: str
     """`rollback`."""
     words: Phrase
     """The requester and the outcome."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatSample:
-    """The age of the heartbeat at one moment."""
-
-    at: datetime
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +51,12 @@ class History:
     until: datetime
     stretches: tuple[ConditionSpan, ...]
     uptime: Uptime
-    samples: tuple[HeartbeatSample, ...] = ()
-    limit_seconds: float = 0.0
-    """The age limit of the heartbeat; 0 if none is expected."""
     marks: tuple[Mark, ...] = ()
     more: int = 0
     """The number of older marks that are left out."""
 
     @property
     def length(self) -> str:
-        """The length in words."""
         whole = self.until - self.since
         return next((words for words, known in _LENGTHS.items() if known == whole), format_span(whole.total_seconds()))
 
@@ -86,7 +67,6 @@ class History:
 
     @property
     def changes(self) -> int:
-        """The number of condition changes."""
         return max(len(self.stretches) - 1, 0)
 
     @property
@@ -126,22 +106,6 @@ def slice_colors(history: History, slices: int) -> list[str]:
     return colors
 
 
-def from_flips(
-    samples: Sequence[HeartbeatSample], stretches: Sequence[ConditionSpan], limit: float
-) -> tuple[HeartbeatSample, ...]:
-    """The samples, and where there are none in a time in which the heartbeat was too old: how it grew older then. It
-    turned stale when it was as old as its limit."""
-    found = list(samples)
-    moments = sorted(each.at for each in samples)
-    for stretch in stretches:
-        after = bisect_left(moments, stretch.since)
-        measured = after < len(moments) and moments[after] <= stretch.until
-        if stretch.condition is Condition.STALE and limit and not measured:
-            found.append(HeartbeatSample(stretch.since, limit))
-            found.append(HeartbeatSample(stretch.until, limit + stretch.length.total_seconds()))
-    return tuple(sorted(found, key=lambda each: each.at))
-
-
 def history_text(history: History) -> list[Phrase]:
     """The history in sentences."""
     name, length = history.worker_id, history.length
@@ -163,10 +127,6 @@ def history_text(history: History) -> list[Phrase]:
     now = history.stretches[-1]
     if now is not trouble:
         sentences.append((f"Now: {word_for(now.condition, now.reason)} since ", now.since))
-    oldest = max(history.samples, key=lambda each: each.seconds, default=None)
-    if oldest is not None:
-        limit = f" (limit {format_span(history.limit_seconds)})" if history.limit_seconds else ""
-        sentences.append((f"Oldest heartbeat: {format_span(oldest.seconds)}{limit} at ", oldest.at))
     return [*sentences, *_done(history)]
 
 
@@ -232,12 +192,6 @@ def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since:
     found = _flips_of(connection, config, worker_id, since, until)
     held = tuple(condition_spans(found, since, until))
     done = [job for job in jobs.recent_for(connection, worker_id, since, COMMANDS) if _changes(job, since, until)]
-    limit = config.workers[worker_id].heartbeat_max_age_seconds
-    ages = (
-        [HeartbeatSample(age.at, age.seconds) for age in read_ages(config.state_dir, worker_id, since, until)]
-        if limit
-        else []
-    )
     marks = sorted((_mark(job, worker_id) for job in done), key=lambda mark: mark.at)
     return History(
         worker_id,
@@ -245,8 +199,6 @@ def _of(connection: Connection, config: SupervisorConfig, worker_id: str, since:
         until,
         held,
         uptime(found, since, until),
-        from_flips(ages, held, limit),
-        limit,
         tuple(marks[-MARKS:]),
         max(len(marks) - MARKS, 0),
     )

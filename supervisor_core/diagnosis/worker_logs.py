@@ -32,8 +32,6 @@ AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerLog:
-    """The newest log lines of one worker."""
-
     worker_id: str
     path: str
     lines: tuple[str, ...] = ()

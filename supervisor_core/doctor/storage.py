@@ -121,17 +121,17 @@ def _hub_now(config: SupervisorConfig) -> str:
     """The machine that is the hub, where this database is the ledger of one."""
     if not config.ledger_url:
         return ""
-    from supervisor_core.fleet.hub.lease import find_holder
+    from supervisor_core.fleet.hub.lock import find_hub
 
     engine = open_session(config.ledger_url, QUERY_SECONDS)
     try:
         with engine.connect() as connection:
-            holder = find_holder(connection, config.supervisor.id)
-    except SQLAlchemyError:  # an older version of the tables
+            machine = find_hub(connection, config.supervisor.id)
+    except SQLAlchemyError:
         return ""
     finally:
         engine.dispose()
-    return f"; the hub is {holder.in_words()}" if holder else "; no machine is the hub now"
+    return f"; the hub is {machine}" if machine else "; no machine is the hub now"
 
 
 def _not_there_yet(url: str) -> bool:

@@ -51,7 +51,6 @@ class KeyPair:
 
     @classmethod
     def new(cls) -> Self:
-        """A new random key."""
         import nkeys
 
         return cls(nkeys.encode_seed(os.urandom(SEED_BYTES), nkeys.PREFIX_BYTE_USER).decode())
@@ -108,7 +107,6 @@ class KeyPair:
         return self._seed
 
     def sign(self, data: bytes) -> str:
-        """The signature over some bytes, in base64url."""
         return base64.urlsafe_b64encode(self._pair.sign(DOMAIN + data)).decode().rstrip("=")
 
     def __repr__(self) -> str:

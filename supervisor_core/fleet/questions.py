@@ -25,8 +25,6 @@ LONGEST_PRESENCE = 4_096
 
 
 class Question(StrEnum):
-    """The name of a question."""
-
     ROWS = "rows"
     """The rows of the ledger after a position."""
     SNAPSHOT = "snapshot"
@@ -37,7 +35,6 @@ class Question(StrEnum):
     FIND = "find"
     LOGS = "logs"
     WHY = "why"
-    VERSIONS = "versions"
     USAGE = "usage"
     """The commit, memory and CPU time of each worker."""
 
@@ -69,7 +66,6 @@ class PresenceMessage:
     """The seconds between two of these messages when nothing changes."""
 
     def encode(self) -> bytes:
-        """The message."""
         document = {name: getattr(self, name) for name in self.__slots__}
         return canonical_json({**document, "at": to_text(self.at), "position": dict(self.position)}).encode()
 
@@ -94,7 +90,6 @@ def read_presence(host: str, data: bytes) -> PresenceMessage | None:
 
 
 def reading_document(seen: TargetReading) -> dict[str, Any]:
-    """A reading as an answer holds it."""
     target, reading = seen
     return {
         "kind": target.kind,
@@ -110,7 +105,6 @@ def reading_document(seen: TargetReading) -> dict[str, Any]:
 
 
 def read_reading(document: Mapping[str, Any]) -> TargetReading:
-    """The reading in an answer."""
     held, severity = document["held_until"], document["severity"]
     restarts = document.get("restarts_at")  # an older host doesn't say it
     reading = Reading(
@@ -126,5 +120,4 @@ def read_reading(document: Mapping[str, Any]) -> TargetReading:
 
 
 def error_answer(error: SupervisorError) -> dict[str, Any]:
-    """An error as an answer holds it."""
     return {"error": str(error), "retryable": error.retryable}

@@ -43,8 +43,6 @@ class InvalidReport(SupervisorError):
 
 
 class Field(NamedTuple):
-    """A field of a document."""
-
     expected: str
     accepts: Callable[[Any], bool]
     optional: bool = False
@@ -74,7 +72,6 @@ def number(low: float = 0, high: float = LARGEST_NUMBER, *, whole: bool = True, 
 
 
 def truth(*, optional: bool = False) -> Field:
-    """True or false."""
     return Field("true or false", lambda value: isinstance(value, bool), optional)
 
 
@@ -84,7 +81,6 @@ def moment(*, optional: bool = False) -> Field:
 
 
 def one_of(*values: str, optional: bool = False) -> Field:
-    """One of these words."""
     return Field("one of the known words", lambda value: isinstance(value, str) and value in values, optional)
 
 
@@ -98,7 +94,6 @@ def documents(fields: Mapping[str, Field], most: int, *, optional: bool = False)
 
 
 def texts(most: int, longest: int, *, optional: bool = False) -> Field:
-    """A list of texts."""
     each = text(longest)
     return Field(
         f"a list of at most {most:,} texts",
@@ -246,7 +241,6 @@ _EXACT: Mapping[Table, Mapping[str, Field]] = {
 
 
 def _of_column(column: Column[Any]) -> Field:
-    """The field that a column holds, by its type."""
     kind, optional = column.type, bool(column.nullable)
     if isinstance(kind, UtcDateTime):
         return moment(optional=optional)

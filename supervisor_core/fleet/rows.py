@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from supervisor_core.storage import replication_progress
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry
 from supervisor_core.storage.audit.names import TARGET, affected_between, commands_of
-from supervisor_core.storage.replication_progress import Origin
+from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
 
@@ -52,30 +51,24 @@ class DivergedLedger(SupervisorError):
     """A host's rows don't follow those that the hub has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """The newest rows: the number of the last change of a job, of the audit row, and of the condition change."""
 
     jobs: int = 0
     audit: int = 0
     flips: int = 0
 
-    def as_json(self) -> dict[str, int]:
-        """For messages."""
-        return {"jobs": self.jobs, "audit": self.audit, "flips": self.flips}
-
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Position:
-        """The position in a message."""
-        return cls(*(int(document[name]) for name in ("jobs", "audit", "flips")))
+        return cls(*(int(document[name]) for name in cls._fields))
 
     def and_then(self, other: Position) -> Position:
         """The position after rows that reach up to another one."""
-        return Position(max(self.jobs, other.jobs), max(self.audit, other.audit), max(self.flips, other.flips))
+        return Position(*map(max, self, other))
 
     def is_behind(self, other: Position) -> bool:
         """True if the other one has rows that this one hasn't."""
-        return self.jobs < other.jobs or self.audit < other.audit or self.flips < other.flips
+        return any(own < new for own, new in zip(self, other, strict=True))
 
     def check_kept(self, host: str, newest: Position) -> None:
         """Raise `DivergedLedger` if this host's own trail ends before this position of the hub."""
@@ -94,7 +87,6 @@ def newest_rows(connection: Connection, supervisor_id: str) -> Position:
 
 
 def rows_after(connection: Connection, supervisor_id: str, position: Position) -> dict[str, list[Row]]:
-    """The next rows of this host, as messages hold them."""
     changed = select(jobs).where(jobs.c.changed > position.jobs).order_by(jobs.c.changed)
     own = audit_log.c.supervisor_id == supervisor_id
     trail = select(audit_log).where(own, audit_log.c.audit_id > position.audit).order_by(audit_log.c.audit_id)
@@ -119,69 +111,51 @@ def rows_after(connection: Connection, supervisor_id: str, position: Position) -
 
 
 def position_of(connection: Connection, origin: Origin) -> Position:
-    """The newest rows of a host that the hub has."""
     marks = replication_progress.stored_marks(connection, origin)
     host = origin.supervisor_id
     changed = marks.jobs_changed if marks else 0
     return Position(changed, _newest_audit(connection, host), _newest_flip(connection, host))
 
 
-class HostRows(NamedTuple):
-    """The next rows of one host."""
-
-    origin: Origin
-    found: Mapping[str, Sequence[Row]]
-
-
 def take_rows(
     connection: Connection,
     hub_id: str,
-    batches: Sequence[HostRows],
+    origin: Origin,
+    found: Mapping[str, Sequence[Row]],
     now: datetime,
     place: Mapping[str, Any] | None = None,
-) -> list[Position]:
-    """Copy the next rows of hosts into the hub's ledger; how far each batch goes. All of them or none, with the marks.
+) -> Position:
+    """Copy the next rows of a host into the hub's ledger, with the marks; how far they reach.
 
-    Commands that a host received directly are announced at `place`.
+    Commands that the host received directly are announced at `place`.
     """
-    marks = replication_progress.read_all(connection, [each.origin for each in batches])
-    trail, affected, turns, job_rows = list[Row](), list[Row](), list[Row](), list[Row]()
-    reached: list[Position] = []
-    refused: list[tuple[str, RefusedCommand]] = []
-    for origin, found in batches:
-        host, mark = origin.supervisor_id, marks[origin]
-        rows = reports.decode_rows(audit_log, found, now)
-        if rows:
-            _check_chain(connection, host, rows)
-        trail += rows
-        affected += _affected(host, rows, reports.decode_rows(audit_workers, found, now))
-        refused += [(host, each) for each in map(refused_command, rows) if each]
-        flipped = _new_flips(connection, host, reports.decode_rows(flips, found, now))
-        turns += flipped
-        changed = reports.decode_rows(jobs, found, now)
-        job_rows += [_with_addresses(host, row) for row in changed if can_have_address(host, row["worker_id"])]
-        position = Position(
-            max((int(row["changed"]) for row in changed), default=0),
-            rows[-1]["audit_id"] if rows else 0,
-            max((row["flip_id"] for row in flipped), default=0),
-        )
-        reached.append(position)
-        newest = max(mark.jobs_changed, position.jobs), max(mark.audit_rows, position.audit)
-        marks[origin] = replace(mark, jobs_changed=newest[0], audit_rows=newest[1])
-    for table, some in ((audit_log, trail), (audit_workers, affected), (flips, turns)):
+    host = origin.supervisor_id
+    mark = replication_progress.read(connection, origin, lock=True)
+    trail = reports.decode_rows(audit_log, found, now)
+    if trail:
+        _check_chain(connection, host, trail)
+    flipped = _new_flips(connection, host, reports.decode_rows(flips, found, now))
+    changed = reports.decode_rows(jobs, found, now)
+    affected = _affected(host, trail, reports.decode_rows(audit_workers, found, now))
+    for table, some in ((audit_log, trail), (audit_workers, affected), (flips, flipped)):
         if some:
             connection.execute(insert(table), some)
-    claims = {claim.host: claim.reason for claim in remote.take_reports(connection, hub_id, job_rows, now, place)}
-    for host, reason in claims.items():
-        note_refused_report(connection, hub_id, host, f"{host} reported {reason}", now)
-    for host, command in refused:
+    job_rows = [_with_addresses(host, row) for row in changed if can_have_address(host, row["worker_id"])]
+    for claim in remote.take_reports(connection, hub_id, job_rows, now, place):
+        note_refused_report(connection, hub_id, host, f"{host} reported {claim.reason}", now)
+    for command in filter(None, map(refused_command, trail)):
         remote.take_refusal(connection, hub_id, host, command.task_id, command.words, now)
-    replication_progress.write_all(connection, marks)
-    return reached
+    position = Position(
+        max((int(row["changed"]) for row in changed), default=0),
+        trail[-1]["audit_id"] if trail else 0,
+        max((row["flip_id"] for row in flipped), default=0),
+    )
+    newest = Marks(max(mark.jobs_changed, position.jobs), max(mark.audit_rows, position.audit))
+    replication_progress.write(connection, origin, newest)
+    return position
 
 
 def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[Row]:
-    """Those of these condition changes that the hub doesn't have."""
     known = _newest_flip(connection, host) if found else 0
     return [{**row, "supervisor_id": host} for row in found if row["flip_id"] > known]
 
@@ -285,7 +259,6 @@ class RefusedCommand(NamedTuple):
 
 
 def is_refusal(row: Mapping[str, Any]) -> bool:
-    """True for a row about a refused message."""
     return (row["actor"], row["action"]) == (HUB_ID, REFUSED)
 
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text, to_text
+from supervisor_core.fleet.keys import KeyPair
 
 VERSION = 1
 COMMAND, QUESTION = "command", "question"
@@ -35,18 +36,8 @@ class UnfollowableMessage(InvalidMessage):
     """The id of its command."""
 
 
-class Signer(Protocol):
-    """The hub's key."""
-
-    def sign(self, data: bytes) -> str:
-        """The signature of these bytes."""
-
-
-class Verifier(Protocol):
-    """The check of a signature with the hub's public key."""
-
-    def __call__(self, data: bytes, signature: str) -> bool:
-        """True if the hub signed these bytes. Never raises."""
+Verifier = Callable[[bytes, str], bool]
+"""Checks a signature of these bytes with the hub's public key. Never raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +53,7 @@ class CommandMessage:
     """The command isn't started after this time."""
     approvals: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)
 
-    def encode(self, key: Signer) -> bytes:
+    def encode(self, key: KeyPair) -> bytes:
         """The signed message. Each call gives another one, so that a host can tell the hub, which sends a command again
         after a crash, from somebody who repeats its message."""
         command, issuer = self.command, self.command.issuer
@@ -124,8 +115,7 @@ def read_command(data: bytes, host: str, verify: Verifier) -> CommandMessage:
         raise refused from None
 
 
-def signed(kind: str, host: str, body: Mapping[str, Any], key: Signer) -> bytes:
-    """A message of this kind for this host, with its signature."""
+def signed(kind: str, host: str, body: Mapping[str, Any], key: KeyPair) -> bytes:
     text = canonical_json({"v": VERSION, "kind": kind, "host": host, "body": body})
     return canonical_json({"signed": text, "signature": key.sign(text.encode())}).encode()
 

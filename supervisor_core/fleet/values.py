@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -40,34 +41,16 @@ def unexplained(worker_id: str, problem: str, now: datetime) -> Explanation:
 
 
 def dump_commit(commit: Commit) -> Document:
-    """A commit for an answer."""
-    return {
-        "hash": commit.hash,
-        "tree": commit.tree,
-        "parents": list(commit.parents),
-        "at": to_text(commit.at),
-        "author": commit.author,
-        "subject": commit.subject,
-        "body": commit.body,
-    }
+    return {**asdict(commit), "at": to_text(commit.at)}
 
 
 def load_commit(document: Mapping[str, Any]) -> Commit:
-    """The commit in an answer."""
     words = {name: str(document[name]) for name in ("hash", "tree", "author", "subject", "body")}
     return Commit(**words, parents=tuple(map(str, document["parents"])), at=from_text(document["at"]))
 
 
 def dump_log(log: WorkerLog) -> Document:
-    """Log lines for an answer."""
-    return {
-        "worker_id": log.worker_id,
-        "path": log.path,
-        "lines": list(log.lines),
-        "size_bytes": log.size_bytes,
-        "problem": log.problem,
-        "nothing": log.nothing,
-    }
+    return asdict(log)
 
 
 def load_log(host: str, document: Mapping[str, Any]) -> WorkerLog:
@@ -83,7 +66,6 @@ def load_log(host: str, document: Mapping[str, Any]) -> WorkerLog:
 
 
 def dump_explanation(told: Explanation) -> Document:
-    """An explanation for an answer."""
     found = told.found
     return {
         "worker_id": told.worker_id,

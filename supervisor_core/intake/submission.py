@@ -12,7 +12,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.conditions import FactSource
 from supervisor_core.commands.definitions import Tier
-from supervisor_core.commands.grammar import commit_as_number, parse, render
+from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NearMiss
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
@@ -73,10 +73,9 @@ def ask_if_commit(word: str, command: Command, find: FindCommit) -> None:
     commit, place = found
     where = {0: f"It isn't one of the {most} newest, which a rollback can revert.", 1: "It's the newest."}
     said = where.get(place, f"It's number {place} from the newest.")
-    error = NearMiss(f"{excerpt(word)} is the commit {commit}. {said} A rollback takes a number.", (word,))
-    known = replace(command, label=None, params={**command.params, "commits_back": place or 1})
-    error.suggestion = render(known) if place else None
-    error.otherwise = render(command)
+    error = NearMiss(f"{excerpt(word)} is the commit {commit}. {said} A rollback takes a number.")
+    if place:
+        error.suggest(render(replace(command, label=None, params={**command.params, "commits_back": place})))
     raise error
 
 
@@ -130,10 +129,6 @@ class Gateway:
         except SupervisorError as error:
             raise GrammarError(str(error)) from None
         return replace(command, workers=tuple(job.worker_id for job in status.jobs))
-
-    def commit_as_number(self, text: str) -> Command | None:
-        """The rollback in a text that has a commit for its number, with the commit as its label."""
-        return commit_as_number(text, grammar_context(self._config, self._facts))
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
         approval = self._approvals.of_task(task_id)

@@ -6,10 +6,10 @@ A mark is written in the transaction of the rows it covers.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, func, insert, select, update
 
 from supervisor_core.common.text import is_plain
 from supervisor_core.storage.audit import rows as audit
@@ -63,26 +63,9 @@ def _marks(row: RowMapping) -> Marks:
     return Marks(row["jobs_changed"], row["audit_rows"])
 
 
-def read_all(connection: Connection, origins: Sequence[Origin]) -> dict[Origin, Marks]:
-    """The marks of several ledgers, created where there are none. Nobody else copies them meanwhile."""
-    owners = forwarding.c.supervisor_id.in_([each.supervisor_id for each in origins])
-    found = connection.execute(select(forwarding).where(owners).with_for_update()).mappings()
-    known = {Origin(row["ledger_id"], row["supervisor_id"]): _marks(row) for row in found}
-    return {each: known.get(each) or read(connection, each, lock=True) for each in origins}
-
-
-def write_all(connection: Connection, marks: Mapping[Origin, Marks]) -> None:
-    """Store the marks of several ledgers."""
-    values = [{"ledger": each.ledger_id, "owner": each.supervisor_id, **asdict(marks[each])} for each in marks]
-    connection.execute(_WRITE, values)
-
-
-_COLUMNS = ("jobs_changed", "audit_rows")
-_WRITE = (
-    update(forwarding)
-    .where(forwarding.c.ledger_id == bindparam("ledger"), forwarding.c.supervisor_id == bindparam("owner"))
-    .values({each: bindparam(each) for each in _COLUMNS})
-)
+def write(connection: Connection, origin: Origin, marks: Marks) -> None:
+    """Store the marks of a ledger."""
+    connection.execute(update(forwarding).where(*_mine(origin)).values(asdict(marks)))
 
 
 def _mine(origin: Origin) -> tuple[ColumnElement[bool], ...]:

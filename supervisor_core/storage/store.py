@@ -72,7 +72,6 @@ class Ledger:
             self._engine = self._engine.execution_options(**{SHARES: True})
         try:
             schema.ensure(self._engine)
-            self._place.prepare(self._engine)
             self._begin_chain()
         except BaseException as error:
             self._dispose()

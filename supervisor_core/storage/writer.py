@@ -46,9 +46,6 @@ class LedgerPlace(Protocol):
     def is_shared(self) -> bool:
         """True if other machines write to it, too."""
 
-    def prepare(self, writer: Engine) -> None:
-        """Get ready for write transactions."""
-
     def state(self, reader: Engine) -> object:
         """Differs after a commit, whichever program made it."""
 
@@ -79,9 +76,6 @@ class LedgerFile:
     def is_shared(self) -> bool:
         """It's this host's alone."""
         return False
-
-    def prepare(self, writer: Engine) -> None:
-        """The file is ready as it is."""
 
     def begin(self, connection: Connection) -> None:
         """The transaction has begun with the write lock."""

@@ -183,19 +183,6 @@ def test_folders_that_are_not_as_they_should_be(bare: Home, doctor: Doctor) -> N
     assert "01_RAW" not in told["drive"]["message"], "only workers use it"
 
 
-def test_a_state_folder_on_the_drive_is_refused(tmp_path: Path, doctor: Doctor) -> None:
-    with a_home(tmp_path / "home", workers={}, supervisor={"state_dir": "nas/var"}) as home:
-        doctor(home).fails_only("state_dir", "is on the shared drive,", "local disk")
-
-
-def test_looking_at_folders_leaves_nothing_behind(bare: Home, doctor: Doctor) -> None:
-    bare.state_dir.mkdir(mode=0o700)
-    for folder in (bare.inbox, bare.outbox):
-        folder.mkdir()
-    assert doctor(bare).failed == []
-    assert [path for folder in (bare.state_dir, bare.inbox, bare.outbox) for path in folder.iterdir()] == []
-
-
 def made_ledger(home: Home) -> Path:
     with opened_ledger(load_supervisor_config(home.config)) as ledger:
         return Path(ledger.name)
@@ -245,23 +232,17 @@ XOXB, XAPP = "xoxb-1-hunter2", "xapp-1-hunter2"
     ("environ", "message", "remedy"),
     [
         ({"SLACK_BOT_TOKEN": XOXB}, "SLACK_APP_TOKEN isn't set,", "App-Level Tokens"),
-        ({"SLACK_BOT_TOKEN": XOXB, "SLACK_APP_TOKEN": ""}, "SLACK_APP_TOKEN is empty, but the", "App-Level Tokens"),
         ({"SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN isn't set,", "OAuth & Permissions"),
         ({"SLACK_BOT_TOKEN": XAPP, "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN holds an app-level token", "xoxb-"),
-        ({"SLACK_BOT_TOKEN": XOXB, "SLACK_APP_TOKEN": XOXB}, "SLACK_APP_TOKEN holds a bot token", "xapp-"),
         ({"SLACK_BOT_TOKEN": "xoxp-1-hunter2", "SLACK_APP_TOKEN": XAPP}, "holds a user token", "Bot User OAuth Token"),
-        ({"SLACK_BOT_TOKEN": "xoxe.xoxp-1-hunter2", "SLACK_APP_TOKEN": XAPP}, "configuration token or", "xoxb-"),
         ({"SLACK_BOT_TOKEN": "hunter2", "SLACK_APP_TOKEN": XAPP}, "holds something that isn't a Slack", "xoxb-"),
         ({"SLACK_BOT_TOKEN": f'"{XOXB}"', "SLACK_APP_TOKEN": XAPP}, "quotes around it", "Remove the quotes where"),
-        ({"SLACK_BOT_TOKEN": f"Bearer {XOXB}", "SLACK_APP_TOKEN": XAPP}, "the word Bearer", "Remove the word and"),
-        ({"SLACK_BOT_TOKEN": f"{XOXB} x", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN isn't a Slack token", ".env"),
         (
             {"SLACK_BOT_TOKEN": XOXB, "SLACK_BOT_TOKEN_FILE": "f"},
             "Both SLACK_BOT_TOKEN and SLACK_BOT_TOKEN_FILE",
             ".env",
         ),
         ({"SLACK_BOT_TOKEN_FILE": "nowhere"}, "SLACK_BOT_TOKEN_FILE can't be read", ".env"),
-        ({"SLACK_BOT_TOKEN_FILE": "empty", "SLACK_APP_TOKEN": XAPP}, "the file in SLACK_BOT_TOKEN_FILE is", ""),
         ({"SLACK_BOT_TOKEN_FILE": "empty"}, "the file in SLACK_BOT_TOKEN_FILE is empty", "xoxb-"),
         ({"SLACK_BOT_TOKEN_FILE": "user", "SLACK_APP_TOKEN": XAPP}, "SLACK_BOT_TOKEN holds a user token", "xoxb-"),
         ({"SLACK_API_URL": "http://h/"}, "SLACK_API_URL must be a URL", ".env"),
@@ -304,19 +285,6 @@ def test_a_bot_token_that_slack_refuses(home: Home, slack: Any, doctor: Doctor, 
     assert "slack_channels" not in told.checks
     assert told["slack_app_token"]["ok"]
     assert slack.calls("users.info") == []
-
-
-def test_tokens_that_were_revoked(home: Home, slack: Any, doctor: Doctor) -> None:
-    slack.revoke_token()
-    told = doctor(home, slack)
-    assert told.failed == ["slack_bot_token", "slack_app_token"]
-    assert "token_revoked" in told["slack_bot_token"]["message"]
-
-
-def test_a_token_of_another_workspace_is_unknown_to_this_one(home: Home, slack: Any, doctor: Doctor) -> None:
-    told = doctor(home, slack, SLACK_BOT_TOKEN=XOXB, SLACK_APP_TOKEN=XAPP)
-    assert told.failed == ["slack_bot_token", "slack_app_token"]
-    assert "invalid_auth" in told["slack_app_token"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -362,27 +330,6 @@ def test_scopes_that_are_missing_are_told_with_what_will_not_work(tmp_path: Path
     assert "missing_scope" in refused
     assert "needs groups:read; the token has app_mentions:read,channels:read,chat:write" in refused
     assert "needs usergroups:read; the token has app_mentions:read" in told[f"slack_group_{GROUP}"]["message"]
-
-
-REQUIRED_ONLY = {
-    "features": {"bot_user": {"display_name": "supervisor"}},
-    "oauth_config": {
-        "scopes": {
-            "bot": [
-                *("app_mentions:read", "channels:read", "chat:write", "commands", "im:history", "users:read"),
-            ]
-        }
-    },
-}
-
-
-@pytest.mark.playground(manifest=REQUIRED_ONLY)
-def test_optional_scopes_that_are_missing_are_only_mentioned(home: Home, slack: Any, doctor: Doctor) -> None:
-    peopled(slack)
-    told = doctor(home, slack)
-    assert told.failed == [f"slack_group_{GROUP}"], "which gives no rights without its scope"
-    assert told[f"slack_group_{GROUP}"]["remedy"] == "Grant usergroups:read; see slack_scopes."
-    assert "optional ones: channels:history, groups:read, im:write, usergroups:read" in told["slack_scopes"]["message"]
 
 
 # Channels and people
@@ -444,15 +391,6 @@ def test_guests_and_strangers_keep_their_rights_and_are_told_of(tmp_path: Path, 
 
 
 @with_manifest
-def test_somebody_whom_slack_places_in_no_workspace_is_mentioned(tmp_path: Path, slack: Any, doctor: Doctor) -> None:
-    nowhere = slack.user("nowhere", team_id="")
-    with a_home(tmp_path / "home", workers={}, slack={"access": {"operators": [nowhere.id]}}) as home:
-        told = doctor(home, slack)
-    assert told.failed == []
-    assert f"Slack names no workspace for {nowhere.id} (Nowhere)" in told["slack_people"]["message"]
-
-
-@with_manifest
 def test_an_app_of_a_whole_organization_is_refused_with_what_to_do(home: Home, slack: Any, doctor: Doctor) -> None:
     peopled(slack)
     slack.fault("answer", "auth.test", times=0, fields={"is_enterprise_install": True, "enterprise_id": "E0PLAYGROUND"})
@@ -495,14 +433,6 @@ def test_channels_that_give_rights_and_lists_of_commands_are_looked_at_like_peop
     assert "no operators (slack.access.operators)" not in told["slack_people"]["message"]
 
 
-@with_manifest
-def test_a_plan_without_user_groups(home: Home, slack: Any, doctor: Doctor) -> None:
-    peopled(slack)
-    slack.fault("error", "usergroups.list", error="plan_upgrade_required")
-    told = doctor(home, slack)
-    told.fails_only(f"slack_group_{GROUP}", "the workspace's plan doesn't include user groups", "user id instead.")
-
-
 # Slack away, the clock, others
 
 
@@ -521,24 +451,14 @@ def away(slack: Any, kind: str, method: str, **parameters: Any) -> None:
         ("error", {"error": "internal_error"}, "Slack responds internal_error"),
     ],
 )
-@pytest.mark.parametrize("method", ["*", "users.info"])
 def test_slack_away_is_told_once(
-    home: Home, slack: Any, doctor: Doctor, kind: str, parameters: dict[str, Any], message: str, method: str
+    home: Home, slack: Any, doctor: Doctor, kind: str, parameters: dict[str, Any], message: str
 ) -> None:
     peopled(slack)
-    away(slack, kind, method, **parameters)
+    away(slack, kind, "*", **parameters)
     told = doctor(home, slack)
     told.fails_only("slack", message, "doctor again" if kind == "ratelimited" else "SLACK_API_URL")
     assert slack.api_url in told["slack"]["message"]
-
-
-@with_manifest
-def test_a_limit_of_one_method_keeps_the_rest_from_nothing(home: Home, slack: Any, doctor: Doctor) -> None:
-    peopled(slack)
-    slack.fault("ratelimited", "apps.connections.open", retry_after=30)
-    told = doctor(home, slack)
-    told.fails_only("slack_app_token", "Slack's rate limit asks to wait 30 seconds", "run doctor again")
-    assert told["slack_people"]["ok"]
 
 
 @with_manifest
@@ -551,23 +471,6 @@ def test_slack_that_never_answers_is_given_up(
     told.fails_only("slack", "no response from Slack within 0.2 s", "SLACK_API_URL")
     assert len(slack.calls("auth.test")) <= 1
     assert "slack_channels" not in told.checks
-
-
-def test_nobody_listens_where_slack_should_be(home: Home, slack: Any, doctor: Doctor) -> None:
-    told = doctor(home, slack, SLACK_API_URL="http://127.0.0.1:9/api/")
-    told.fails_only("slack", "Slack can't be reached", "SLACK_API_URL")
-    assert "synchronized with a time server" in told["clock"]["message"]
-
-
-@with_manifest
-@pytest.mark.parametrize(("ahead", "direction"), [(3600, "s behind Slack's clock"), (-60, "s ahead of Slack's clock")])
-def test_a_clock_that_is_wrong(home: Home, slack: Any, doctor: Doctor, ahead: int, direction: str) -> None:
-    peopled(slack)
-    slack.advance(ahead)
-    told = doctor(home, slack)
-    told.fails_only("clock", direction, "timedatectl")
-    # Slack tells whole seconds, so the figure may be one off.
-    assert any(f"{figure} s" in told["clock"]["message"] for figure in range(abs(ahead) - 1, abs(ahead) + 2))
 
 
 @asynccontextmanager
@@ -604,9 +507,7 @@ async def test_with_a_daemon_it_is_the_daemon_that_is_asked(home: Home, slack: P
     told = await asyncio.to_thread(examined, home, slack)
     assert told.failed == [], told.output
     assert f"pid {daemon.pid}" in told["daemon"]["message"]
-    message = told["slack_connection"]["message"]
-    assert message.startswith("the daemon is connected; when it connected at 20")
-    assert message.endswith("no other process used this token; a process that connected later isn't known")
+    assert told["slack_connection"]["message"] == "the daemon is connected"
     assert len(slack.journal("connection")) == opened, "no connection beside the daemon's"
 
     os.kill(daemon.pid, signal.SIGSTOP)
@@ -628,14 +529,7 @@ async def test_a_daemon_that_sees_somebody_else_says_so(home: Home, slack: Playg
         await started(home, slack)
         await slack.connected(2)
         told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("slack_connection", "another process uses the same token", "If another process")
-
-
-async def test_a_daemon_that_was_started_without_tokens(home: Home, slack: Playground) -> None:
-    peopled(slack)
-    await asyncio.to_thread(home.start_daemon)
-    told = await asyncio.to_thread(examined, home, slack)
-    told.fails_only("slack_connection", "the daemon runs without Slack", "Run: supervisor daemon")
+    told.fails_only("slack_connection", "another process may use the same token", "If another process")
 
 
 @with_manifest

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.homes import Home, a_home, demo_command
-from tests.support.programs.forked import forked
+from tests.support.programs.warm import forked
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tests.benchmarks import report
 from tests.benchmarks.rows import MARGIN, Row, regressions
 
-QUICK = ("status", "pass", "scan")
+QUICK = ("status", "pass")
 """The topics of a check that names none: quick, and each has a floor or a peer."""
 
 

@@ -1,10 +1,10 @@
-"""The death of a worker, from `kill -9` to the one that takes its place, with ours, supervisord and circus in one run.
+"""The death of a worker, from `kill -9` to the one that takes its place, with ours and supervisord in one run.
 
 The new one tells that it has started by a pipe, so that nothing here polls; the shell that it is takes about 1 ms of
 each figure. A daemon sees one death at a time, for a second one would wake supervisord before its time: it looks around
-every second, circus every 5 s. So several daemons of each are at work, and each worker is killed at a moment that is
+every second. So several daemons of each are at work, and each worker is killed at a moment that is
 spread over at least one such period, after a life of 1.5 s or more. Ours is told to wait for nothing before it starts
-a worker again; the peers' rules are as they come, which is the same. One daemon of ours and of supervisord's has 100
+a worker again; supervisord's rules are as they come, which is the same. One daemon of ours and of supervisord's has 100
 workers.
 """
 
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from tests.benchmarks.fifo import Starts
 from tests.benchmarks.rows import FLOOR, Row, row_of
-from tests.support.daemon.peers.circus import Circus
 from tests.support.daemon.peers.ours import Ours
 from tests.support.daemon.peers.supervisord import Supervisord
 from tests.support.daemon.peers.system import Setting, System
@@ -54,7 +53,6 @@ class Lane:
 LANES = (
     Lane(Ours, 5, 1.0),
     Lane(Supervisord, 5, 1.0),
-    Lane(Circus, 10, 5.0),
     Lane(Ours, 1, 1.0, 100, KILLS_OF_MANY),
     Lane(Supervisord, 1, 1.0, 100, KILLS_OF_MANY),
 )

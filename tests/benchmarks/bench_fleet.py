@@ -32,7 +32,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.fleet import keys
 from supervisor_core.fleet.hub.dispatch import SENT_AT_ONCE, CommandDispatcher
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.joining import apply_members
 from supervisor_core.fleet.members.membership import FleetMembers
@@ -45,7 +45,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import tables
 from supervisor_core.storage.store import Ledger
 from tests.benchmarks.rows import OURS, Row, row_of
-from tests.support.daemon.fleets import NatsFleet
+from tests.support.daemon.fleets import NatsFleet, a_hub_daemon
 from tests.support.storage.forwarded_rows import opened
 
 SIZES = (10, 100, 1000)
@@ -182,16 +182,14 @@ async def _measure(fleet: NatsFleet, ledger: Ledger, child: Any, pipe: Pipe) -> 
     async with fleet.hub() as hub:
         await apply_members(hub, members, fleet.folder, fleet.hub_keys.public_key)
         ask = Asker(hub, fleet.hub_keys)
-        woken: list[CommandDispatcher] = []
         silences: list[float] = []
-        silent = lambda: silences.append(time.time())  # noqa: E731 (a hook)
-        hooks = HubHooks(lambda _: None, lambda: None, silent, lambda: None, lambda: woken[0].wake())  # noqa: PLW0108 (made below)
-        hosts = FleetHosts(ledger, Blocking(), ask, members, hub, hooks)
+        daemon = a_hub_daemon(on_silence_changed=lambda: silences.append(time.time()))
+        hosts = FleetHosts(ledger, Blocking(), ask, members, hub, daemon)
         hosts.begin(members.hosts())
         dispatcher = CommandDispatcher(
             ledger, Blocking(), hub, fleet.hub_keys, hosts.hosts.keys, timedelta(minutes=10), lambda: ""
         )
-        woken.append(dispatcher)
+        daemon.on_rows_copied = dispatcher.wake
 
         async def heard(message: FleetMessage) -> None:
             hosts.hear(subjects.last_word(message.subject), message.data)
@@ -261,7 +259,7 @@ async def _vanish(hosts: FleetHosts, silences: list[float], pipe: Pipe) -> list[
     what = f"{VANISHING} of {len(hosts.hosts):,} hosts vanish"
     return [
         Row(f"{what}: until the alert", OURS, "s", silences[0] - begun),
-        Row(f"{what}: hosts in the first alert", OURS, words=str(told)),
+        Row(f"{what}: hosts in the first alert", OURS, median=told),
     ]
 
 

@@ -42,25 +42,11 @@ TOPICS: Mapping[str, Topic] = {
         "`supervisor once` beside a healthy worker. The floor imports the same libraries. Goal: 1.4 times the floor.",
         ("psutil", "pydantic", "SQLAlchemy"),
     ),
-    "road": Topic(
-        "From a command to its outcome",
-        "A `pause` of a paused worker: five transactions, each with a full sync. The floor is one sync.",
-    ),
     "send": Topic(
         "Stopping and starting a worker from the shell",
         "Until the program has returned, each once in turns. `--wait` waits for the outcome, with everything stored."
         " supervisord calls a worker started after its `startsecs` of 1 s, its default; ours after 0.1 s, as set here.",
         ("supervisor",),
-    ),
-    "rules": Topic(
-        "Plans and health of many workers",
-        "Of 10,000: the pure functions, the snapshot that any thread reads, and the status document. The floor is a"
-        " bare loop over the same values.",
-    ),
-    "scan": Topic(
-        "Looking at every process",
-        "Facts about all processes of a host, 200 of them workers. `/proc` is used on Linux, psutil elsewhere.",
-        ("psutil",),
     ),
     "ack": Topic(
         "Acknowledging a slash command",
@@ -73,13 +59,6 @@ TOPICS: Mapping[str, Topic] = {
         "Beside bare Bolt apps that post a message and do nothing else. Ours has verified the person's rights with"
         " Slack and stored the job. Goal: 1.5 times bare Bolt.",
         ("slack_bolt", "aiohttp"),
-    ),
-    "fleet_memory": Topic(
-        "The memory of a fleet",
-        "10,000 workers on 1,000 hosts, and ten million rows of their trail, in the hub's PostgreSQL. The floor is one"
-        " query by hand for the newest 50 rows. `status` is asked of a real hub, which light hosts talk to, until the"
-        " shell has printed it, or Slack has the answer. Goal: a second.",
-        ("SQLAlchemy", "psycopg", "nats-server"),
     ),
     "audit": Topic(
         "Searching the audit trail",
@@ -99,25 +78,10 @@ TOPICS: Mapping[str, Topic] = {
         " hosts as many bare messages, which they only acknowledge. Goal: twice the floor.",
         ("nats-server",),
     ),
-    "preview": Topic(
-        "Previewing a code change",
-        "50,000 commits, 3,000 files. The floor adds and removes a worktree with git.",
-        ("git",),
-    ),
-    "faults": Topic(
-        "After a fault",
-        "The same faults at the same moment, each with a real daemon.",
-        ("supervisor", "circus"),
-    ),
     "death": Topic(
         "Restarting a killed worker",
         "From `kill -9` of a worker to the first output of the next one.",
-        ("supervisor", "circus"),
-    ),
-    "alerts": Topic(
-        "Alerting",
-        "From `kill` to the Web API includes three transactions with a sync each. Goal: 50 ms more than the bare call."
-        " The other rows are the alert service alone.",
+        ("supervisor",),
     ),
     "many": Topic(
         "One worker and many",
@@ -128,29 +92,6 @@ TOPICS: Mapping[str, Topic] = {
         "An idle daemon",
         "Beside workers that sleep. The bare Python waits for a signal. Goal for the memory with one worker: 24 MiB.",
         ("supervisor",),
-    ),
-    "page": Topic(
-        "A long channel in the playground",
-        "5,000 messages: the longest task of the page's thread in Chromium; 0 stands for less than 50 ms. Goal: no"
-        " long task.",
-    ),
-    "junk": Topic(
-        "A genuine flag among junk",
-        "50,000 junk flags arrive at once. Goal: a genuine flag within 5 s, 5 MB of ledger.",
-    ),
-    "looks": Topic(
-        "Answering about 200 workers in trouble",
-        "To the finished message, beside a million audit rows. The floor checks the workers. Goal: a second.",
-    ),
-    "suite": Topic(
-        "The suite and the demo",
-        "One after the other in a fresh clone, installation included; pip's cache may be warm. The ratio is that of the"
-        " CPU time, which a busy machine changes least. `make bench ARGS=suite SUITE=1` also measures `make check`,"
-        " `make test` and `.ci/run`, which take many minutes.",
-    ),
-    "slow": Topic(
-        "While 20 remotes hang",
-        "20 workers are updated from remotes that never answer. Goal: 1.5 times an idle daemon.",
     ),
 }
 
@@ -235,8 +176,6 @@ def page() -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    if all(row.words for row in rows):
-        return _words(rows)
     heads = ("measured", "subject", "median", "p95", "ratio", "compared with")
     return table(heads, (_cells(row, ratio(row, rows)) for row in rows))
 
@@ -244,15 +183,7 @@ def _table(rows: Sequence[Row]) -> str:
 def _cells(row: Row, compared: float | None) -> tuple[str, ...]:
     values = [f"{_number(each)} {row.unit}".strip() if each is not None else "" for each in (row.median, row.p95)]
     compares = ("", "") if compared is None else (_number(compared), row.against)
-    return row.what, row.subject, row.words or values[0], values[1], *compares
-
-
-def _words(rows: Sequence[Row]) -> str:
-    """A column for each subject."""
-    subjects = list(dict.fromkeys(row.subject for row in rows))
-    said = {(row.what, row.subject): row.words for row in rows}
-    whats = dict.fromkeys(row.what for row in rows)
-    return table(("what", *subjects), ((what, *(said.get((what, each), "") for each in subjects)) for what in whats))
+    return row.what, row.subject, values[0], values[1], *compares
 
 
 def _number(value: float) -> str:

@@ -24,9 +24,6 @@ class Row:
     against: str = ""
     """The subject that this one is compared with: a peer, or a floor."""
 
-    words: str = ""
-    """The result where it isn't a number."""
-
     @property
     def is_ours(self) -> bool:
         return self.subject.startswith(OURS)

@@ -27,9 +27,6 @@ from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
 ROUNDS = rounds(50, sample=6)
-COLD_EVERY = 10
-"""So often a daemon is started from nothing, as by an operator; else its imports are done: half a second saved."""
-
 ENDS = ("stop", "kill", "go on")
 PAUSE_SECONDS = 0.05
 """At least so long a reader rests before it looks again, and twice as long as it looked: the daemons need the cores."""
@@ -210,7 +207,7 @@ def belonging_to(home: Host) -> set[int]:
 @pytest.mark.parametrize("number", range(4))
 def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(home: Host, number: int) -> None:
     timeline = Timeline()
-    first = home.quick("start", cold=True)
+    first = home.quick("start")
     assert (first.returncode, first.stderr) == (0, "")
     wait_until(lambda: home.worker("North")["pid"] and home.worker("South")["pid"], 20, "the workers run")
     home.json("send", "pause Idle", "--wait")
@@ -220,7 +217,7 @@ def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(hom
     readers = Readers(home, timeline, pids)
     with readers.reading():
         for index in range(ROUNDS):
-            one_round(home, timeline, ENDS[(index + number) % len(ENDS)], cold=index % COLD_EVERY == number)
+            one_round(home, timeline, ENDS[(index + number) % len(ENDS)])
             assert not readers.wrong, readers.wrong
         timeline.changing(STOPPED)
         assert home.quick("stop").returncode == 0
@@ -234,12 +231,12 @@ def test_whoever_looks_is_told_the_truth_and_nothing_is_left_but_the_workers(hom
     assert started == dict.fromkeys(WORKERS, 1), "each was started once"
 
 
-def one_round(home: Host, timeline: Timeline, end: str, *, cold: bool) -> None:
+def one_round(home: Host, timeline: Timeline, end: str) -> None:
     """Start, status, restart, status, and an end."""
     runs = daemon_holder(home.state_dir)
     if not runs:
         timeline.changing(RUNNING)
-    started = home.quick("start", cold=cold)
+    started = home.quick("start")
     if runs:
         assert (started.returncode, f"already running (pid {runs})" in started.stderr) == (1, True), started
     else:
@@ -249,7 +246,7 @@ def one_round(home: Host, timeline: Timeline, end: str, *, cold: bool) -> None:
     assert f"supervisor.pid={begun}\n" in home.quick("status", "--plain").stdout
     timeline.changing(STOPPED)
     timeline.changing(RUNNING)
-    restarted = home.quick("daemon", "restart", cold=cold)
+    restarted = home.quick("daemon", "restart")
     assert (restarted.returncode, restarted.stderr) == (0, ""), restarted
     assert "North, South" in restarted.stdout, "it names the workers that still run"
     assert home.daemon() == begun, "the same process, so that it stays the parent of its workers"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bot import pools
 from bot.access import checks, people
-from bot.inbound import connection, dispatcher, notices, reconnection
+from bot.inbound import connection, dispatcher, notices
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
 from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
@@ -171,9 +171,8 @@ def _slack() -> Rows:
     yield "Duration of an upload", duration(slack_api.UPLOAD_SECONDS)
     yield "Unanswered calls", f"{delivery.UNDER_WAY}, and {delivery.UNDER_WAY_OF_ONE} of one method"
     yield "Longest wait that Slack can ask for", duration(slack_errors.LONGEST_WAIT_SECONDS)
-    for tier in filter(None, rate_limits.RateTier):
-        methods = ", ".join(f"`{name}`" for name, its in rate_limits.TIERS.items() if its is tier)
-        yield f"Calls of one method in tier {tier.name.lower()}", f"Slack allows {tier} a minute: {methods}"
+    for method, most in rate_limits.PER_MINUTE.items():
+        yield f"Calls of `{method}`, of which {rate_limits.SHARE_OF_TIER:.0%} are used", f"{most} a minute"
     yield "Edits of one message", f"one every {interval(rate_limits.EDIT_OF_ONE_SECONDS)}"
     yield "Edits of all messages", f"one every {interval(rate_limits.EDIT_SECONDS)}"
     yield (
@@ -182,7 +181,6 @@ def _slack() -> Rows:
     )
     yield "Time until a silent connection is replaced", duration(connection.SILENT_SECONDS)
     yield "Outage that is announced afterwards", f"longer than {duration(notices.SHORTEST_GAP)}"
-    yield "Old connections of ours that Slack may still count", f"{reconnection.MOST_GHOSTS}"
 
 
 def _daemon() -> Rows:

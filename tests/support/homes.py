@@ -75,7 +75,7 @@ class Home:
             return warm.run(words, self.folder, self.environ, RUN_SECONDS)
         if program is not SUPERVISOR and (forked := warm.warm_words(program)):
             module, first = forked
-            return warm.run([*first, *words], self.folder, self.environ, RUN_SECONDS, module=module)
+            return warm.run([*first, *words], self.folder, self.environ, RUN_SECONDS, module)
         return subprocess.run(
             [*program, *words],
             cwd=self.folder,
@@ -97,7 +97,7 @@ class Home:
         with (self.folder / "daemon.log").open("ab") as log:
             if forked := warm.warm_words(program):
                 module, first = forked
-                daemon = warm.WarmProcess([*first, "run"], self.folder, self.environ, log, log, module=module)
+                daemon = warm.WarmProcess([*first, "run"], self.folder, self.environ, log, log, module)
             else:
                 words, null = [*program, "run"], subprocess.DEVNULL
                 daemon = subprocess.Popen(words, cwd=self.folder, env=self.environ, stdin=null, stdout=log, stderr=log)

@@ -73,29 +73,30 @@ class TargetMenu:
     """The command to give for the chosen target."""
     targets: Sequence[str]
     asks: bool = False
-    left: int = 0
-    """Targets that the menu has no room for."""
+    more: bool = False
+    """There are targets that the menu has no room for."""
 
 
 def mistake(
     message: str,
     nonce: str,
-    meant: Sequence[str] = (),
-    offered: Sequence[tuple[Command, bool]] = (),
+    suggestion: str = "",
+    command: Command | None = None,
     choice: TargetMenu | None = None,
-    use: str = "",
+    *,
+    asks: bool = False,
 ) -> Content:
-    """The message. `meant`: the nearest valid commands as they are typed; `offered`: those with a button, and whether
-    each asks for an approval; `use`: the text of the first button, instead of its command."""
+    """The message. `suggestion`: the text that was probably meant; `command`: the same, for a button; `asks`: it needs
+    an approval."""
     lines = [f":warning: {phrase_markup((fit(message, SAID),))}"]
-    if meant:
-        lines.append("Did you mean " + " or ".join(f"`/supervisor {in_code(text, SAID // 2)}`" for text in meant) + "?")
-    if choice is not None and choice.left:
-        lines.append(f"The menu has no room for {choice.left} more: type `/supervisor {choice.command.name} WORKER`.")
+    if suggestion:
+        lines.append(f"Did you mean `/supervisor {in_code(suggestion, SAID // 2)}`?")
+    if choice is not None and choice.more:
+        lines.append(f"The menu hasn't room for all: type `/supervisor {choice.command.name} WORKER`.")
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
-    if offered:
-        buttons = [_button(each, nonce, number, asks=asks, use=use) for number, (each, asks) in enumerate(offered)]
-        blocks.append(actions("meant", buttons))
+    if command is not None:
+        about = fit(render(command), BUTTON)
+        blocks.append(actions("meant", [command_button(command, nonce, about, about=about, asks=asks)]))
     if choice is not None:
         blocks.append(actions(choice.block_id, [_menu(choice)]))
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
@@ -107,14 +108,6 @@ def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Con
     button = command_button(command, nonce, "Try again", about=about, asks=asks)
     blocks = [section(text), actions("again", [button])]
     return {"text": fit(text, LONGEST), "blocks": blocks}
-
-
-def _button(command: Command, nonce: str, number: int, *, asks: bool, use: str = "") -> dict[str, Any]:
-    about = fit(render(command), BUTTON)
-    text, name = fit(use, BUTTON) if use and not number else about, command.name.capitalize()
-    return command_button(
-        command, f"{nonce}{number}", text, about=about, asks=asks, part=str(number), yes=name if use else ""
-    )
 
 
 def _menu(choice: TargetMenu) -> dict[str, Any]:

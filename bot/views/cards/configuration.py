@@ -102,9 +102,7 @@ _BELONGS = {
 }
 
 
-def unreachable_channel(
-    host: str, channel: str, refused: str, why: str, keys: Sequence[str], fallback: str, bot: str
-) -> Content:
+def unreachable_channel(host: str, channel: str, refused: str, keys: Sequence[str], fallback: str, bot: str) -> Content:
     """The notice for admins: the channel, the reason, the place of its messages meanwhile, and the remedy."""
     what = " and ".join(_BELONGS[key] for key in keys)
     settings = " and ".join(f"`slack.{key}`" for key in keys)
@@ -124,5 +122,5 @@ def unreachable_channel(
         f"{fix}. Or set another channel in {settings} and run `supervisor daemon restart` on the host.",
         "Waiting messages are posted then.",
     ]
-    headline = f":no_entry: *Can't post in <#{channel}>* (`{channel}`): {why}"
+    headline = f":no_entry: *Can't post in <#{channel}>* (`{channel}`): {refused}"
     return card(headline, Color.CRITICAL, [section("\n".join(lines))])

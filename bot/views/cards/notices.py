@@ -9,7 +9,7 @@ from typing import Any
 from bot.views.blocks import Color, Content, card, context, section, text_message
 from bot.views.cards.alert import condition_words, reason_of, target_name
 from bot.views.home.page import TRY_FIRST
-from bot.views.text import day, escape, first_lines, fit, in_code, in_span, inert, minute, unescape, when
+from bot.views.text import day, escape, first_lines, in_code, in_span, inert, minute, unescape, when
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.code.change_plan import count
@@ -201,14 +201,3 @@ def connection_gap_notice(host: str, gaps: Sequence[tuple[datetime, datetime]], 
         "may still run now, so check the channel before you repeat it."
     )
     return text_message("\n".join([f":warning: {what}", *lines, advice]))
-
-
-def other_connection_notice(reason: str) -> Content:
-    """Somebody else uses our token."""
-    advice = (
-        "Stop the other process, or revoke the app-level token in the app's settings and create a new one. "
-        "`supervisor doctor` checks again. A connection from an earlier run may be counted for a few minutes."
-    )
-    return text_message(
-        f":warning: *Another process may be using this app's token.* {escape(fit(reason, ERROR))}\n{advice}"
-    )

@@ -153,43 +153,6 @@ async def test_the_home_is_published_and_its_buttons_work(slack: Playground):
         await home.shows("Approved")
 
 
-async def test_a_mention_is_answered_in_its_thread_and_with_a_reaction(slack: Playground):
-    app = apps.async_app(slack)
-
-    @app.event("app_mention")
-    async def mentioned(event, say, client):
-        await client.reactions_add(channel=event["channel"], timestamp=event["ts"], name="eyes")
-        await say(text=f"you said: {event['text']}", thread_ts=event["ts"])
-
-    @app.event("message")
-    async def others(ack):
-        await ack()
-
-    async with apps.running(slack, app):
-        answer = await slack.user("operator").says("@bot are you there? <b>")
-        await answer.shows("are you there? <b>")
-        await answer.has_reaction("eyes")
-        await slack.channel("ops").shows(2, "messages")
-
-
-async def test_what_is_ephemeral_is_seen_by_one_alone(slack: Playground):
-    app = apps.async_app(slack)
-
-    @app.command("/secret")
-    async def secret(ack, client, command):
-        await ack(text="acknowledged for you")
-        await client.chat_postEphemeral(channel=command["channel_id"], user=command["user_id"], text="psst")
-
-    async with apps.running(slack, app):
-        operator, other = slack.user("operator"), slack.user("other")
-        card = await operator.slash("/secret")
-        await card.is_private()
-        await operator.sees("psst")
-        await operator.sees("acknowledged")
-        await other.does_not_see("psst")
-        await slack.channel("ops").shows(0, "messages")
-
-
 async def test_a_file_is_uploaded_in_three_steps_and_can_be_fetched(slack: Playground):
     app = apps.async_app(slack)
 
@@ -206,37 +169,6 @@ async def test_a_file_is_uploaded_in_three_steps_and_can_be_fetched(slack: Playg
         await card.shows("report.csv")
         file = (await card.message())["files"][0]
         assert file["size"] == 8
-
-
-async def test_an_external_select_offers_what_the_bot_says(slack: Playground):
-    app = apps.async_app(slack)
-    menu = {
-        "type": "external_select",
-        "action_id": "worker",
-        "min_query_length": 0,
-        "placeholder": {"type": "plain_text", "text": "Which worker?"},
-    }
-    chosen: list[str] = []
-
-    @app.command("/pick")
-    async def pick(ack, say):
-        await ack()
-        await say(text="pick", blocks=[{"type": "actions", "elements": [menu]}])
-
-    @app.options("worker")
-    async def options(ack, payload):
-        await ack(options=[{"text": {"type": "plain_text", "text": f"{payload['value']}-1"}, "value": "w1"}])
-
-    @app.action("worker")
-    async def picked(ack, action):
-        await ack()
-        chosen.append(action["selected_option"]["value"])
-
-    async with apps.running(slack, app):
-        card = await slack.user("operator").slash("/pick")
-        assert await card.menu("Which worker?").offers("Ori") == ["Ori-1"]
-        await card.menu("Which worker?").choose("w1")
-        assert chosen == ["w1"]
 
 
 async def test_a_failure_prints_the_conversation_as_a_person_saw_it(slack: Playground):

@@ -17,7 +17,7 @@ from slack_playground import Playground, Timings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FilePayload, Locator, Page
 
-pytestmark = [pytest.mark.xdist_group("chromium"), pytest.mark.filterwarnings("ignore:.*text. argument is missing")]
+pytestmark = pytest.mark.filterwarnings("ignore:.*text. argument is missing")
 
 HOSTILE = {
     "markup": "<img src=x onerror=alert(1)><script>alert(2)</script> &lt;b&gt;bold&lt;/b&gt;",
@@ -174,16 +174,6 @@ def test_edits_and_deletions_are_seen_live(page: Page, slack: Any) -> None:
     row(page, "second words").get_by_text("(edited)").wait_for()
     client.chat_delete(channel=posted["channel"], ts=posted["ts"])
     page.get_by_text("second words").wait_for(state="detached")
-
-
-def test_a_fault_set_in_the_panel_strikes(page: Page) -> None:
-    page.get_by_role("button", name="Faults", exact=True).click()
-    panel = page.get_by_role("complementary", name="Faults")
-    panel.get_by_role("combobox", name="Fault").select_option("ratelimited")
-    panel.get_by_role("button", name="Add fault").click()
-    panel.get_by_text("ratelimited on chat.postMessage").wait_for()
-    panel.get_by_role("button", name="Remove ratelimited").click()
-    panel.get_by_text("No active faults.").wait_for()
 
 
 def test_a_file_that_was_chosen_is_shared(page: Page) -> None:

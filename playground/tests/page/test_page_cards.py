@@ -17,8 +17,6 @@ from slack_playground import Playground
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.xdist_group("chromium")
-
 
 @pytest.fixture
 def slack() -> Iterator[Any]:

@@ -15,7 +15,6 @@ from slack_playground import Playground
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 MANY = 80
 HUNDREDS = 600  # more than one answer of the playground holds
@@ -83,12 +82,6 @@ def scroll_to(page: Page, locator: Locator) -> float:
     return place_of(page, locator)
 
 
-def height_of(locator: Locator) -> float:
-    box = locator.bounding_box()
-    assert box
-    return box["height"]
-
-
 def test_short_names_of_emoji_are_shown_and_other_words_stay(slack: Any, page: Page) -> None:
     bot_says(slack, "names :zzz: :white_small_square: :wave::skin-tone-4: :flag-nz: and :no-such-thing: at 10:30:45 🟢")
     shown = row(page, "names").locator(".text").inner_text()
@@ -111,16 +104,6 @@ def test_a_mention_of_a_group_has_its_name(slack: Any, page: Page) -> None:
     group = slack.group("oncall", slack.user("olga"))
     bot_says(slack, f"groups <!subteam^{group}> and <!subteam^S0OTHER|@admins>")
     assert "@oncall and @admins" in row(page, "groups").inner_text()
-
-
-def test_the_time_of_a_joined_message_stands_clear_of_its_text(slack: Any, page: Page) -> None:
-    bot_says(slack, "first")
-    bot_says(slack, ":warning: second")
-    second = row(page, "second")
-    second.hover()
-    stamp, text = second.locator(".gutter .stamp").bounding_box(), second.locator(".text").bounding_box()
-    assert stamp["width"] > 0
-    assert stamp["x"] + stamp["width"] <= text["x"]
 
 
 def test_a_thread_keeps_the_place_in_the_channel(slack: Any, page: Page) -> None:
@@ -155,31 +138,6 @@ def test_a_long_channel_is_drawn_a_few_messages_at_a_time(browser: Browser, slac
         row(page, f"number {HUNDREDS - 1}.").wait_for()
         assert messages.count() < IN_ALL
         assert 0 < page.evaluate("window.most") <= AT_ONCE
-
-
-def test_a_message_that_disappears_leaves_the_place_in_the_channel(slack: Any, page: Page) -> None:
-    stamps = [bot_says(slack, f"number {n}: {'words ' * 60}") for n in range(MANY)]
-    middle = row(page, "number 50:")
-    place = scroll_to(page, middle)
-    client = WebClient(token=slack.bot_token, base_url=slack.api_url)
-    client.chat_delete(channel=slack.channel("general").id, ts=stamps[45])
-    assert place_of(page, middle) == pytest.approx(place, abs=2)
-
-
-def test_the_composer_keeps_its_height_where_it_was_hidden(slack: Any, page: Page) -> None:
-    height = height_of(composer(page))
-    page.get_by_role("button", name="app", exact=True).click()
-    page.get_by_role("tab", name="Messages").click()
-    direct = page.get_by_role("textbox", name="Message app")
-    assert height_of(direct) == pytest.approx(height, abs=1)
-    direct.fill("one\ntwo\nthree")
-    assert height_of(direct) > height
-
-
-def test_a_screen_reader_finds_each_control_of_the_composer_once(page: Page) -> None:
-    buttons = page.locator("#composer").get_by_role("button").all()
-    names = [button.get_attribute("aria-label") for button in buttons]
-    assert names == ["Share a file", "Shortcuts and commands", "Send"]
 
 
 def test_text_being_typed_survives_a_new_composer_and_keeps_the_focus(slack: Any, page: Page) -> None:

@@ -338,8 +338,6 @@ def history_document(told: History) -> dict[str, Any]:
             }
             for each in told.stretches
         ],
-        "heartbeat_limit_seconds": told.limit_seconds,
-        "heartbeat_ages": [{"at": to_text(each.at), "seconds": each.seconds} for each in told.samples],
         "commands": [{"at": to_text(each.at), "command": each.name, "words": plain(each.words)} for each in told.marks],
     }
 

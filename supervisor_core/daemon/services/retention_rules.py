@@ -269,7 +269,6 @@ WITHOUT: Mapping[str, str] = {
     "audit_anchors_t": "Kept: one row for each archived trail.",
     "supervisors_t": "Kept: one row for each `supervisor.id` of this host.",
     "teams_t": "Kept: one row for each team name.",
-    "leases_t": "Kept: one row for the hub.",
     "fleet_hosts_t": "Kept: one row for each name of a host.",
     "forwarding_t": "Kept: one row for each `supervisor.id` of this host; on a hub, one for each host.",
 }

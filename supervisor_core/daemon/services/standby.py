@@ -1,4 +1,4 @@
-"""A hub that stands by: it waits for the lease, and does nothing but answer `status` and `stop`."""
+"""A hub that stands by: it waits for the lock, and does nothing but answer `status` and `stop`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.alerts.messages import hub_taken_over
-from supervisor_core.common.errors import SupervisorError, TemporaryError
+from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, wait_until
 from supervisor_core.common.service_names import SERVICES
@@ -22,14 +22,15 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership, systemd
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
-from supervisor_core.fleet.hub.lease import HubLease, LeaseHolder
 from supervisor_core.fleet.hub.ledger import error_words
+from supervisor_core.fleet.hub.lock import HubLock, HubMachine
+from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
 
 LOOK_SECONDS = 1.0
-"""The interval of tries to take the lease."""
+"""The interval of tries to take the lock."""
 
 STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 INTERRUPTED = 130
@@ -44,15 +45,14 @@ class StandbyRefusal(TemporaryError):
 class Standby:
     """Waits until this machine is the hub."""
 
-    def __init__(self, config: SupervisorConfig, lease: HubLease) -> None:
+    def __init__(self, config: SupervisorConfig, lock: HubLock) -> None:
         self._config = config
-        self._lease = lease
+        self._lock = lock
         self._blocking = Blocking(2, "standby")
         self._stopping = asyncio.Event()
         self._interrupted = False
-        self._holder: LeaseHolder | None = None
+        self._hub: HubMachine | None = None
         self._problem = ""
-        self._prepared = False
         self._started_at = datetime.now(UTC)
         elsewhere = dict.fromkeys(("wait", "config", "monitoring", "wake"), self._refuse)
         self._control = ControlServer(
@@ -60,7 +60,7 @@ class Standby:
         )
 
     async def wait(self) -> int | None:
-        """Wait for the lease; None once this machine has it, else the exit code of a program that was told to stop."""
+        """Wait for the lock; None once this machine has it, else the exit code of a program that was told to stop."""
         loop = asyncio.get_running_loop()
         for name in STOP_SIGNALS:
             if name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -85,26 +85,21 @@ class Standby:
         return INTERRUPTED if self._interrupted else 0
 
     async def _try(self) -> bool:
-        """Try to take the lease."""
         try:
-            if not self._prepared:
-                await self._blocking(self._lease.prepare)
-                self._prepared = True
-            holder = await self._blocking(self._lease.take)
-        except (DBAPIError, SupervisorError) as error:
-            url = self._config.ledger_url
-            words = str(error) if isinstance(error, SupervisorError) else error_words(url, error)
-            if words != self._problem:
-                log.warning("this hub waits for its database: %s", words)
-            self._problem = words
+            hub = await self._blocking(self._lock.take)
+        except DBAPIError as error:
+            problem = error_words(self._config.ledger_url, error)
+            if problem != self._problem:
+                log.warning("this hub waits for its database: %s", problem)
+            self._problem = problem
             return False
-        if holder is None:
-            about = LogEvent.HUB_TAKEN.extra(host=self._lease.machine)
-            log.info("%s is the hub now", self._lease.machine, extra=about)
+        if hub is None:
+            about = LogEvent.HUB_TAKEN.extra(host=self._lock.machine)
+            log.info("%s is the hub now", self._lock.machine, extra=about)
             return True
-        if holder != self._holder:
-            log.info("standby for %s", holder.in_words(), extra=LogEvent.HUB_STANDBY.extra(host=holder.machine))
-        self._holder, self._problem = holder, ""
+        if hub != self._hub:
+            log.info("standby for %s", hub, extra=LogEvent.HUB_STANDBY.extra(host=hub.name))
+        self._hub, self._problem = hub, ""
         return False
 
     def _stop_by_signal(self, name: str) -> None:
@@ -115,10 +110,10 @@ class Standby:
     def _reason(self) -> str:
         if self._problem:
             return f"waiting for the hub's database: {self._problem}"
-        return f"standby for {self._holder.in_words()}" if self._holder else "standby"
+        return f"standby for {self._hub}" if self._hub else "standby"
 
     def _refusal(self) -> StandbyRefusal:
-        remedy = f"Do this on {self._holder.machine}." if self._holder else "Try again."
+        remedy = f"Do this on {self._hub.name}." if self._hub else "Try again."
         return StandbyRefusal(f"This machine isn't the hub now: {self._reason()}.", remedy=remedy)
 
     async def _refuse(self, _request: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,16 +145,19 @@ class Standby:
         }
 
 
-def record_takeover(config: SupervisorConfig, ledger: Ledger, lease: HubLease) -> None:
-    """Record that this machine has replaced another one as the hub, and tell the channel."""
-    before, now = lease.replaced, datetime.now(UTC)
-    if before is None:
+def record_takeover(config: SupervisorConfig, ledger: Ledger, machine: str) -> None:
+    """Record that this machine has replaced another one that didn't stop as the hub, and tell the channel."""
+    now = datetime.now(UTC)
+    before = ledger.read(lambda connection: supervisors.find(connection, ledger.supervisor_id))
+    if before is None or before.status not in supervisors.ALIVE or before.hostname == machine:
         return
-    about = {"machine": lease.machine, "before": before.machine, "last_sign": to_text(before.since)}
+    last_sign = before.last_heartbeat_at or before.changed_at
+    about = {"machine": machine, "before": before.hostname, "last_sign": to_text(last_sign)}
     entry = AuditEntry("supervisor", "HUB_TAKEN_OVER", config.supervisor.id, target_type="supervisor", details=about)
     channel = config.slack.alert_channel or config.slack.fallback_channel
-    told = (hub_taken_over({"channel": channel}, lease.machine, before.machine, before.since, now),)
-    messages = told if config.slack.enabled and channel else ()
+    messages = []
+    if config.slack.enabled and channel:
+        messages = [hub_taken_over({"channel": channel}, machine, before.hostname, last_sign, now)]
     ledger.write(lambda connection: record(connection, ledger.supervisor_id, entry, messages, now))
 
 

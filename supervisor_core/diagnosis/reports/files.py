@@ -22,7 +22,7 @@ from supervisor_core.common.times import compact, to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
-from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.files import write_atomically
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import ProcessIdentity
@@ -38,41 +38,14 @@ KEPT_AT_HOME = 20
 NEXT_SECOND = 1.05  # seconds
 
 
-class WrittenReport(NamedTuple):
-    """The place of a report. `problem` says why it isn't on the drive."""
-
-    path: Path
-    sha256: str
-    """The digest of its content, verified before the report is sent: the file on the drive may be swapped."""
-    problem: str = ""
-
-
 def report_name(kind: str, worker_id: str, moment: datetime, label: str | None, ending: str = "json") -> str:
     """`diagnostics_OrionMX_20260205T143015Z_before_the_upgrade.json`."""
     words = [kind, worker_id, compact(moment), *([label.replace(" ", "_")] if label else [])]
     return f"{'_'.join(words)}.{ending}"
 
 
-def write_report(
-    drive: Drive,
-    logs: Path,
-    state_dir: Path,
-    name: Callable[[], str],
-    data: bytes,
-    mode: int,
-) -> WrittenReport:
-    """Write it, atomically and over no other report; `OSError` where it can't be written anywhere."""
-    digest = hashlib.sha256(data).hexdigest()
-    try:
-        drive.make_folder(logs / FOLDER)
-        path = _unused(lambda: logs / FOLDER / name(), partial(drive.call, drive_files.exists, drive.root))
-        drive.call(drive_files.write, drive.root, path, data, mode)
-    except (DriveUnavailable, OSError) as error:
-        return WrittenReport(_write_at_home(state_dir / FOLDER, name, data), digest, str(error))
-    return WrittenReport(path, digest)
-
-
-def _write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
+def write_at_home(folder: Path, name: Callable[[], str], data: bytes) -> Path:
+    """Write it to the state folder, which keeps the newest ones."""
     folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     path = _unused(lambda: folder / name(), Path.exists)
     write_atomically(path, data)
@@ -116,31 +89,30 @@ def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, An
         **content,
     }
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
-    return _kept(host, f"{text}\n".encode(), partial(report_name, kind, job.worker_id, label=job.label))
+    return _keep(host, f"{text}\n".encode(), partial(report_name, kind, job.worker_id, label=job.label))
 
 
 def keep_output(host: HostContext, job: Job, data: bytes) -> dict[str, str]:
     """Write the output of an added command, which has no secrets any more; return its place, as for a report."""
-    return _kept(host, data, partial(report_name, f"command_{job.handler}", job.worker_id, label=None, ending="txt"))
+    return _keep(host, data, partial(report_name, f"command_{job.handler}", job.worker_id, label=None, ending="txt"))
 
 
-def _kept(host: HostContext, data: bytes, name: Callable[..., str]) -> dict[str, str]:
-    config = host.config
+def _keep(host: HostContext, data: bytes, name: Callable[..., str]) -> dict[str, str]:
+    """Write it, atomically and over no other report. Its digest is verified before the report is sent: the file on the
+    drive may be swapped."""
+    drive, config = host.drive, host.config
+    folder, kept = config.folder("logs") / FOLDER, {"report_sha256": hashlib.sha256(data).hexdigest()}
     try:
-        written = write_report(
-            host.drive,
-            config.folder("logs"),
-            config.state_dir,
-            lambda: name(moment=host.now()),
-            data,
-            config.nas.file_mode,
-        )
-    except OSError as error:
-        return {"report_problem": f"The report couldn't be written: {error}"}
-    where = {"report_path": str(written.path), "report_sha256": written.sha256}
-    if written.problem:
-        where["drive"] = f"The report is in the host's state folder. {written.problem}"
-    return where
+        drive.make_folder(folder)
+        path = _unused(lambda: folder / name(moment=host.now()), partial(drive.call, drive_files.exists, drive.root))
+        drive.call(drive_files.write, drive.root, path, data, config.nas.file_mode)
+    except (DriveUnavailable, OSError) as error:
+        kept["drive"] = f"The report is in the host's state folder. {error}"
+        try:
+            path = write_at_home(config.state_dir / FOLDER, lambda: name(moment=host.now()), data)
+        except OSError as problem:
+            return {"report_problem": f"The report couldn't be written: {problem}"}
+    return {"report_path": str(path), **kept}
 
 
 LONGEST_ERROR = 1000  # characters

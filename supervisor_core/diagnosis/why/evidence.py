@@ -24,8 +24,6 @@ BLAMED = timedelta(hours=1)
 
 
 class Weight(IntEnum):
-    """The strength of the evidence."""
-
     NONE = 0
     SOME = 1
     STRONG = 2
@@ -40,7 +38,6 @@ class ChangeEvidence:
 
 
 def evidence(facts: WorkerFacts, change: RecentChange) -> ChangeEvidence:
-    """Weigh what is known against this change."""
     if facts.runs and facts.health is Health.FROZEN:
         return ChangeEvidence(Weight.NONE)
     own = [run for run in facts.failed_runs if not from_outside(run) and run.ended_at >= change.job.filed_at]
@@ -82,5 +79,4 @@ def _touched(frames: Iterable[str], change: RecentChange) -> str:
 
 
 def _ends_with(path: str, end: str) -> bool:
-    """True if one path ends with the other."""
     return path == end or path.endswith(f"/{end}")

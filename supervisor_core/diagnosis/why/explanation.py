@@ -38,7 +38,6 @@ QUIET = frozenset({Cause.WELL, Cause.PAUSED, Cause.NOT_ENABLED, Cause.SET_ASIDE,
 
 
 def explain(facts: WorkerFacts) -> Explanation:
-    """Explain one worker."""
     found = find_cause(facts)
     lines = () if found.cause in QUIET else excerpts.important_lines(facts.lines, found.since)
     if not lines and found.cause not in QUIET and not facts.runs and facts.failed_runs:
@@ -57,7 +56,6 @@ def explain(facts: WorkerFacts) -> Explanation:
 
 
 def _conditions(facts: WorkerFacts, found: Finding) -> Iterator[Circumstance]:
-    """The conditions, each with its start."""
     if facts.runs:
         yield Circumstance(f"running, pid {facts.seen.pid}", facts.seen.started_at)
     elif facts.state is not facts.seen.state and not facts.given_up:
@@ -99,7 +97,6 @@ def _before(facts: WorkerFacts, found: Finding) -> tuple[PastEvent, ...]:
 
 
 def _commands(facts: WorkerFacts) -> Iterator[PastEvent]:
-    """The commands of people and schedules, with their outcomes."""
     for job in facts.jobs:
         definition = by_handler(job.handler)
         if definition is not None and definition.risk is not Risk.READS:

@@ -127,7 +127,9 @@ class Explainer:
         for seen in mine:
             facts = facts_of(host.config, seen, shown[seen.worker.id], around)
             if seen in full:
-                facts = self._recorded(seen, facts, _own_chain(host.config))
+                # A ledger without a fleet has no other host's rows, but perhaps some of an earlier name.
+                chain = host.config.supervisor.id if host.config.fleet.role == HUB else None
+                facts = self._recorded(seen, facts, chain)
                 facts = _with_log(facts, host.config, seen, ends.get(seen.worker.id), masking)
             found.append(explain(facts))
         return sorted(found, key=lambda each: each.fine)
@@ -138,9 +140,9 @@ class Explainer:
             host.drive.call(host.drive.confirm, timeout=DRIVE_SECONDS)
         except (DriveUnavailable, OSError) as error:
             problem = str(error)
-        disks = [self._bounded(_disk, "the state folder", config.state_dir)]
+        disks = [self._bounded(_read_disk, "the state folder", config.state_dir)]
         if config.nas.root is not None and not problem:
-            disks.append(self._bounded(host.drive.call, _disk, "the drive", config.drive_root))
+            disks.append(self._bounded(host.drive.call, _read_disk, "the drive", config.drive_root))
         around = Surroundings(problem, tuple(disk for disk in disks if disk is not None))
 
         def read(connection: Connection) -> Surroundings:
@@ -184,8 +186,11 @@ class Explainer:
             return found, asked, change, _newest_settings(connection, worker_id, now - SINCE, chain)
 
         changed, asked, change, settings = self._ledger.read(read)
-        paused = _with_job(facts.paused, seen, asked)
-        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings, paused=paused)
+        if facts.paused is not None and seen.pause is not None and seen.pause.task_id:
+            job = next((job for job in asked if job.task_id == seen.pause.task_id), None)
+            if job:  # it has the label as it was given: in the flag it may be cut
+                facts = replace(facts, paused=replace(facts.paused, by=job.issuer, label=job.label or ""))
+        return replace(facts, flips=tuple(changed), jobs=tuple(asked), change=change, settings=settings)
 
     def _ends(self, host: HostContext, workers: Sequence[WorkerSettings]) -> dict[str, FileEnd | str]:
         """The end of what each of them wrote, or why it can't be read."""
@@ -219,6 +224,10 @@ def facts_of(
     leader = seen.found.identity
     stuck = seen.observation.state is WorkerState.STUCK
     left = [str(member) for member in seen.found.leftovers] if stuck else []
+    paused, pause = None, seen.pause
+    if pause is not None:
+        by = Issuer(pause.by, _name(pause.label)) if pause.by else None
+        paused = KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
     return WorkerFacts(
         worker_id=worker_id,
         at=seen.at,
@@ -227,7 +236,7 @@ def facts_of(
         reason=str(document["reason"]),
         fine=bool(document["fine"]),
         seen=seen.observation,
-        paused=_paused(seen),
+        paused=paused,
         given_up=given_up.words if given_up else "",
         given_up_at=_moment(given_up.at) if given_up else None,
         survivors=tuple([f"pid {leader.pid}", *left] if stuck and leader else left),
@@ -249,23 +258,6 @@ def facts_of(
     )
 
 
-def _paused(seen: WorkerStatus) -> KnownPause | None:
-    pause = seen.pause
-    if pause is None:
-        return None
-    name = _name(pause.label)
-    by = Issuer(pause.by, name) if pause.by else None
-    return KnownPause(by, _moment(pause.at), pause.label.partition(" - ")[2])
-
-
-def _with_job(paused: KnownPause | None, seen: WorkerStatus, asked: Sequence[Job]) -> KnownPause | None:
-    """With the label as it was given: in the flag it may be cut."""
-    if paused is None or seen.pause is None or not seen.pause.task_id:
-        return paused
-    job = next((each for each in asked if each.task_id == seen.pause.task_id), None)
-    return replace(paused, by=job.issuer, label=job.label or "") if job else paused
-
-
 def _newest_change(connection: Connection, worker_id: str, since: datetime) -> RecentChange | None:
     """The newest command that changed the code that this worker runs from: its own, or of one that shares it."""
     own = [job for job in jobs.ended(connection, [worker_id], CODE_HANDLERS, JOBS) if _changed(job, since)]
@@ -283,11 +275,6 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> R
     tries = jobs.undoing(connection, newest.job.task_id, JOBS)
     undone = any(each.worker_id == newest.asked_for and each.outcome and each.outcome.success for each in tries)
     return replace(newest, undone=undone, undoable=newest.job.handler != "undo_code")
-
-
-def _own_chain(config: SupervisorConfig) -> str | None:
-    """The name under which this host's rows are; None if the ledger has no others, also those of an earlier name."""
-    return config.supervisor.id if config.fleet.role == HUB else None
 
 
 def _newest_settings(
@@ -343,7 +330,7 @@ def _read_all(sources: Mapping[str, OutputSource]) -> dict[str, FileEnd | str]:
     return found
 
 
-def _disk(what: str, folder: Path) -> Disk:
+def _read_disk(what: str, folder: Path) -> Disk:
     found = disk_space(folder)
     return Disk(what, str(folder), found.free, found.percent_free)
 

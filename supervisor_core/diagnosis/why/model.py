@@ -10,7 +10,7 @@ from enum import StrEnum
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.phrases import Phrase
+from supervisor_core.commands.phrases import Phrase, WorkerName
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.health import Health, Observation, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
@@ -21,8 +21,6 @@ FULL_PERCENT = 0.5
 
 
 class Cause(StrEnum):
-    """The name of a cause."""
-
     WELL = "well"
     UNDER_WAY = "under_way"
     PAUSED = "paused"
@@ -76,8 +74,12 @@ class Disk:
     percent_free: float
 
     @property
+    def free(self) -> str:
+        size = self.free_bytes
+        return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size} bytes"
+
+    @property
     def full(self) -> bool:
-        """True if almost nothing can be written."""
         return self.free_bytes < FULL_BYTES or self.percent_free < FULL_PERCENT
 
 
@@ -174,6 +176,15 @@ class WorkerFacts:
     """The facts that are unavailable, with the reason."""
 
     @property
+    def name(self) -> WorkerName:
+        """Its name for phrases."""
+        return WorkerName(self.worker_id)
+
+    @property
+    def bare_reason(self) -> str:
+        return self.reason.removeprefix("running, but ")
+
+    @property
     def runs(self) -> bool:
         """True if its process exists."""
         return self.seen.state is WorkerState.RUNNING
@@ -223,8 +234,6 @@ class WorkerFacts:
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """Something that happened to the worker before."""
-
     at: datetime
     words: Phrase
     """The event with its author and outcome."""
@@ -263,5 +272,4 @@ class Explanation:
 
     @property
     def cause(self) -> Cause:
-        """By its name."""
         return self.found.cause

@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -18,7 +18,6 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.questions import Question, error_answer
 from supervisor_core.fleet.reports import USAGE
@@ -26,6 +25,10 @@ from supervisor_core.fleet.rows import Position
 from supervisor_core.fleet.signing import QUESTION, InvalidMessage, UnfollowableMessage, Verifier, read_signed
 from supervisor_core.fleet.values import dump_commit, dump_explanation, dump_log
 from supervisor_core.storage.store import Ledger
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.status import LiveView
+    from supervisor_core.daemon.wiring import CodeReader
 
 MOST_CHARACTERS = 900_000
 """Of an answer: a message of NATS holds 1 MB."""
@@ -47,7 +50,8 @@ class QuestionAnswers:
         host: str,
         ledger: Ledger,
         blocking: Blocking,
-        doors: HostDoors,
+        view: LiveView,
+        code: CodeReader,
         verify: Verifier,
         snapshot: Callable[[], Awaitable[dict[str, Any]]],
         refusals: RefusedMessages,
@@ -55,7 +59,8 @@ class QuestionAnswers:
         self._host = host
         self._ledger = ledger
         self._blocking = blocking
-        self._doors = doors
+        self._view = view
+        self._code = code
         self._verify = verify
         self._snapshot = snapshot
         self._refusals = refusals
@@ -69,7 +74,6 @@ class QuestionAnswers:
             Question.FIND: self._find,
             Question.LOGS: self._logs,
             Question.WHY: self._why,
-            Question.VERSIONS: self._versions,
             Question.USAGE: self._usage,
         }
 
@@ -121,38 +125,33 @@ class QuestionAnswers:
         return await self._blocking(self._ledger.read, lambda connection: rows.rows_after(connection, host, position))
 
     async def _preview(self, about: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+        workers = tuple(map(str, about["workers"]))
         command = Command(
             CATALOG.on_record(str(about["command"])).name,
-            target=str(about["target"]),
-            workers=tuple(map(str, about["workers"])),
+            target=" ".join(workers),
+            workers=workers,
             params=dict(about["params"]),
             label=about["label"],
             task_id=str(about["task_id"]),
         )
-        found = await self._blocking(self._doors.code.preview, command)
-        return json.loads(canonical_json(list(found)))
+        return json.loads(canonical_json(list(await self._blocking(self._code.preview, command))))
 
     async def _commits(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._blocking(self._doors.code.commits, list(about["workers"]), int(about["most"]))
+        found = await self._blocking(self._code.commits, list(about["workers"]), int(about["most"]))
         return [dump_commit(each) for each in found]
 
-    async def _find(self, about: Mapping[str, Any]) -> dict[str, Any] | None:
-        found = await self._blocking(
-            self._doors.code.find, list(about["workers"]), str(about["name"]), int(about["most"])
-        )
-        return {"commit": dump_commit(found[0]), "place": found[1]} if found else None
+    async def _find(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+        found = await self._blocking(self._code.find, list(about["workers"]), str(about["name"]), int(about["most"]))
+        return [{"commit": dump_commit(found[0]), "place": found[1]}] if found else []
 
     async def _logs(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._doors.view.newest_output(list(about["workers"]), int(about["count"]))
+        found = await self._view.newest_output(list(about["workers"]), int(about["count"]))
         return [dump_log(each) for each in found]
 
     async def _why(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        found = await self._doors.view.explanations(list(about["workers"]))
+        found = await self._view.explanations(list(about["workers"]))
         return [dump_explanation(each) for each in found]
 
     async def _usage(self, _about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        documents = await self._doors.view.detailed_documents()
+        documents = await self._view.detailed_documents()
         return [{name: document[name] for name in USAGE} for document in documents]
-
-    async def _versions(self, _about: Mapping[str, Any]) -> dict[str, str]:
-        return dict(await self._doors.view.versions())

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -20,6 +19,7 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.signing import CommandMessage, InvalidMessage, UnfollowableMessage, Verifier, read_command
+from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.fleet.transport.subjects import COMMANDS
 from supervisor_core.intake.filing import file_jobs, log_received
@@ -34,16 +34,7 @@ REMEMBERED = 1000
 """The newest messages whose place in their stream is known."""
 
 
-class CommandSource(Protocol):
-    """The connection, for commands."""
-
-    async def pull(self, stream: str, consumer: str, seconds: float = 30.0) -> Sequence[FleetMessage]:
-        """The next command after the last one is acknowledged. Empty if none comes in this time."""
-
-
 class FleetCommands(Service):
-    """Files the hub's commands in their order."""
-
     name = "fleet_commands"
 
     def __init__(
@@ -51,7 +42,7 @@ class FleetCommands(Service):
         host: str,
         ledger: Ledger,
         blocking: Blocking,
-        source: CommandSource,
+        connection: FleetConnection,
         verify: Verifier,
         filed: Callable[[Collection[str]], None],
         knows: Callable[[str], bool],
@@ -62,7 +53,7 @@ class FleetCommands(Service):
         self._host = host
         self._ledger = ledger
         self._blocking = blocking
-        self._source = source
+        self._connection = connection
         self._verify = verify
         self._filed = filed
         self._knows = knows
@@ -71,15 +62,13 @@ class FleetCommands(Service):
         self._problem = ""
 
     def problem(self) -> str:
-        """The reason why commands can't be taken."""
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Take commands until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat(within=PULL_SECONDS)
             seconds = RETRY_SECONDS if self._problem else PULL_SECONDS  # a pull that finds nothing ends a problem, too
-            pulling = asyncio.ensure_future(self._source.pull(COMMANDS, self._host, seconds=seconds))
+            pulling = asyncio.ensure_future(self._connection.pull(COMMANDS, self._host, seconds=seconds))
             if await wait_until(pulling, stopping):
                 pulling.cancel()
                 await asyncio.gather(pulling, return_exceptions=True)
@@ -87,7 +76,6 @@ class FleetCommands(Service):
             try:
                 for message in pulling.result():
                     await self._follow(message)
-                await self._refusals.flush()
                 self._problem = ""
             except SupervisorError as error:  # what isn't acknowledged comes again, and nothing overtakes it
                 self._problem = f"the hub's commands are waiting: {error}"

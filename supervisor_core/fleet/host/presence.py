@@ -8,7 +8,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
@@ -17,9 +17,9 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.questions import PresenceMessage, reading_document
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.store import Ledger
 from supervisor_core.version import __version__
@@ -33,6 +33,9 @@ from supervisor_core.workers.conditions.rules import (
 )
 from supervisor_core.workers.status import WorkerStatus
 
+if TYPE_CHECKING:
+    from supervisor_core.daemon.status import LiveView
+
 SETTLE_SECONDS = 0.02
 """The pause before a change is announced: changes come in bursts."""
 
@@ -40,13 +43,6 @@ VOLATILE = ("last_health_at",)
 """Facts that differ in each look at a worker without being a change."""
 
 log = logging.getLogger(__name__)
-
-
-class PresencePublisher(Protocol):
-    """The connection, for what needn't be kept."""
-
-    async def publish(self, subject: str, data: bytes) -> None:
-        """Send a message. Nobody needs to receive it."""
 
 
 class PresenceSpeaker(Service):
@@ -59,15 +55,15 @@ class PresenceSpeaker(Service):
         config: Callable[[], SupervisorConfig],
         ledger: Ledger,
         blocking: Blocking,
-        connection: PresencePublisher,
-        doors: HostDoors,
+        connection: FleetConnection,
+        view: LiveView,
     ) -> None:
         super().__init__()
         self._config = config
         self._ledger = ledger
         self._blocking = blocking
         self._connection = connection
-        self._doors = doors
+        self._view = view
         self._host = ledger.supervisor_id
         self._every = config().fleet.presence_seconds
         self._life = uuid.uuid4().hex
@@ -93,7 +89,6 @@ class PresenceSpeaker(Service):
         self.wake()
 
     async def initialise(self) -> None:
-        """Know the ledger's id."""
         host = self._host
         origin = await self._blocking(
             self._ledger.write, lambda connection: replication_progress.origin_of(connection, host)
@@ -102,7 +97,6 @@ class PresenceSpeaker(Service):
         self.wake()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Speak until asked to stop."""
         loop = asyncio.get_running_loop()
         with self._ledger.listening(lambda: loop.call_soon_threadsafe(self.wake)):
             while not stopping.is_set():
@@ -116,7 +110,6 @@ class PresenceSpeaker(Service):
                 await wait_until(None, stopping, SETTLE_SECONDS)
 
     async def snapshot(self) -> dict[str, Any]:
-        """The newest look at this host, for the hub."""
         if not self._newest:
             await self._look()
         return self._newest
@@ -124,7 +117,7 @@ class PresenceSpeaker(Service):
     async def _speak(self) -> None:
         host = self._host
         position = await self._blocking(self._ledger.read, lambda connection: rows.newest_rows(connection, host))
-        newest, now = position.as_json(), datetime.now(UTC)
+        newest, now = position._asdict(), datetime.now(UTC)
         presence = PresenceMessage(
             host, now, self._ledger_id, newest, self._number, self._life, __version__, self._every
         )
@@ -133,7 +126,7 @@ class PresenceSpeaker(Service):
     async def _look(self) -> None:
         """Look at the workers; a look that differs gets the next number."""
         async with self._looking:
-            documents = await self._doors.view.documents()
+            documents = await self._view.documents()
             parts = await self._blocking(self._ledger.read, self._parts)
             config = self._config()
             workers = [{**document, **_settings(config, str(document["id"]))} for document in documents]

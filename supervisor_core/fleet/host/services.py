@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.common.service import BEAT_SECONDS, Service, wait_until
 from supervisor_core.fleet import keys
-from supervisor_core.fleet.doors import HostDoors
 from supervisor_core.fleet.host.answers import QuestionAnswers
 from supervisor_core.fleet.host.commands import FleetCommands
 from supervisor_core.fleet.host.presence import PresenceSpeaker
@@ -19,7 +17,10 @@ from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.fleet.transport.subjects import host_inbox
-from supervisor_core.storage.store import Ledger
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.composition import DaemonServices
+    from supervisor_core.daemon.wiring import CodeReader
 
 
 class HostLink(Service):
@@ -35,7 +36,6 @@ class HostLink(Service):
         self._answering: set[asyncio.Task[None]] = set()
 
     def problem(self) -> str:
-        """The reason why there's no connection."""
         return self._connection.problem
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -47,7 +47,6 @@ class HostLink(Service):
             await wait_until(None, stopping, BEAT_SECONDS)
 
     async def shut_down(self) -> None:
-        """Answer no more, and disconnect."""
         for task in self._answering:
             task.cancel()
         await self._connection.close()
@@ -67,22 +66,25 @@ class HostLink(Service):
 class HostServices:
     """The parts that make a daemon a host of a fleet."""
 
-    def __init__(
-        self, config: Callable[[], SupervisorConfig], ledger: Ledger, blocking: Blocking, doors: HostDoors
-    ) -> None:
-        now, host = config(), ledger.supervisor_id
-        settings = now.fleet
-        key = KeyPair.read(now.resolve(str(settings.credentials)))
+    def __init__(self, daemon: DaemonServices, code: CodeReader) -> None:
+        context, blocking, view = daemon.context, daemon.blocking, daemon.view
+        ledger, config = context.ledger, context.host.config
+        settings, host = config.fleet, ledger.supervisor_id
+        key = KeyPair.read(config.resolve(str(settings.credentials)))
         url = settings.url.get_secret_value()
         connection = FleetConnection(url, key, name=host, inbox=host_inbox(host), ca=settings.ca)
         verify = partial(keys.verify, settings.hub_key)
-        self.presence = PresenceSpeaker(config, ledger, blocking, connection, doors)
+        self.presence = PresenceSpeaker(lambda: context.host.config, ledger, blocking, connection, view)
         refusals = RefusedMessages(host, ledger, blocking)
-        answers = QuestionAnswers(host, ledger, blocking, doors, verify, self.presence.snapshot, refusals)
+        answers = QuestionAnswers(host, ledger, blocking, view, code, verify, self.presence.snapshot, refusals)
         self.link = HostLink(host, connection, answers)
-        self.commands = FleetCommands(host, ledger, blocking, connection, verify, doors.filed, doors.knows, refusals)
+
+        def knows(worker_id: str) -> bool:
+            return worker_id in context.host.config.workers
+
+        wake = daemon.reconciler.wake
+        self.commands = FleetCommands(host, ledger, blocking, connection, verify, wake, knows, refusals)
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """In the order in which they are started."""
         return (self.link, self.presence, self.commands)

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -27,8 +26,10 @@ from supervisor_core.commands.command import Command, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.fleet.signing import CommandMessage, Signer
+from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.signing import CommandMessage
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetUnavailable, NoAnswer
 from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
@@ -72,13 +73,6 @@ class _Order:
     """The time since when it could be sent."""
 
 
-class DurablePublisher(Protocol):
-    """The connection, for commands."""
-
-    async def publish_durably(self, subject: str, data: bytes, message_id: str) -> object:
-        """Return once NATS has the message on disk; the same id within the dedup window is stored once."""
-
-
 class CommandDispatcher(Service):
     """Sends what waits, each host's commands in their order."""
 
@@ -88,8 +82,8 @@ class CommandDispatcher(Service):
         self,
         ledger: Ledger,
         blocking: Blocking,
-        connection: DurablePublisher,
-        key: Signer,
+        connection: FleetConnection,
+        key: KeyPair,
         hosts: Callable[[], Collection[str]],
         deadline: timedelta,
         waits: Callable[[], str],
@@ -128,11 +122,9 @@ class CommandDispatcher(Service):
         self._woken.set()
 
     def problem(self) -> str:
-        """The reason why commands wait."""
         return self._problem
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send until asked to stop."""
         while not stopping.is_set():
             self._woken.clear()
             self.pulse.beat(within=LOOK_SECONDS)
@@ -231,7 +223,6 @@ class CommandDispatcher(Service):
             take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
 
     async def _follow_up_late(self) -> str:
-        """Follow up on what was sent; the reason if that can't be done."""
         try:
             await self._follow_up()
         except SupervisorError as error:
@@ -302,7 +293,6 @@ class CommandDispatcher(Service):
 
 
 def _orders(connection: Connection, parallel: int, without: Collection[str] = ()) -> list[_Order]:
-    """The messages to send, in their order. None is for those hosts."""
     return _orders_of(connection, remote.to_send(connection, AT_ONCE, parallel, without))
 
 
@@ -326,7 +316,6 @@ def _host_of(job: Job) -> str:
 
 
 def _command_of(some: Sequence[Job]) -> Command:
-    """The command of these jobs, for their own host."""
     first = some[0]
     workers = tuple(address_of(job.worker_id).worker_id for job in some)
     target = workers[0] if len(workers) == 1 else " ".join(workers)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.preview import PREVIEW_SECONDS
@@ -20,12 +20,18 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.diagnosis.why.model import Explanation
 from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.fleet.doors import Documents, HostCode, HostView
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import HostAway, Question
-from supervisor_core.fleet.reports import COMMIT, USAGE, decode
+from supervisor_core.fleet.reports import USAGE, decode
 from supervisor_core.fleet.values import load_answers, load_commit, load_explanation, load_log, unexplained
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.status import LiveView
+    from supervisor_core.daemon.wiring import CodeReader
+
+Documents = list[dict[str, Any]]
+T = TypeVar("T")
 
 MARGIN_SECONDS = 5.0
 """The way to a host and back, beside the time that the answer takes there."""
@@ -33,8 +39,7 @@ MARGIN_SECONDS = 5.0
 MOST_KEPT = 20_000
 """Workers whose settings are kept: to make those of 10,000 takes a second, and one of them changes at a time."""
 
-LOG_SECONDS = 15.0
-WHY_SECONDS = 15.0
+ANSWER_SECONDS = 15.0
 USAGE_SECONDS = 1.0
 """Whoever looks at the status gives up after 2 s."""
 
@@ -42,7 +47,7 @@ USAGE_SECONDS = 1.0
 class Fleet:
     """Answers about all workers. A host that is away is named in the answer, and the others answer all the same."""
 
-    def __init__(self, hosts: FleetHosts, ask: Asker, view: HostView, code: HostCode) -> None:
+    def __init__(self, hosts: FleetHosts, ask: Asker, view: LiveView, code: CodeReader) -> None:
         self._hosts = hosts
         self._ask = ask
         self._view = view
@@ -54,16 +59,19 @@ class Fleet:
 
     async def detailed(self) -> Documents:
         """The same with the commit, memory and CPU time of each, where its host answers in time."""
-        own, usage = await asyncio.gather(self._view.detailed_documents(), self._usage_elsewhere())
+        own, usage = await asyncio.gather(self._view.detailed_documents(), self._usage_elsewhere(USAGE_SECONDS))
         return [*own, *({**worker, **usage.get(worker["id"], {})} for worker in self._hosts.workers())]
 
     async def versions(self) -> dict[str, str]:
         """The commit of each worker's checkout, where it's known."""
-        return {**await self._view.versions(), **await self._versions_elsewhere()}
+        usage = await self._usage_elsewhere(ANSWER_SECONDS)
+        elsewhere = {address: each["commit"] for address, each in usage.items() if each["commit"]}
+        return {**await self._view.versions(), **elsewhere}
 
     def facts(self) -> Facts:
         """The facts that the conditions of a target are checked against. It blocks."""
-        versions = self._ask.wait(self._versions_elsewhere(), LOG_SECONDS)
+        usage = self._ask.wait(self._usage_elsewhere(ANSWER_SECONDS), ANSWER_SECONDS + MARGIN_SECONDS)
+        versions = {address: each["commit"] for address, each in usage.items() if each["commit"]}
         return {**self._view.facts(), **facts_of(self._hosts.workers(), versions)}
 
     def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
@@ -74,97 +82,113 @@ class Fleet:
             found |= {each["id"]: watched_elsewhere(each) for each in some}
         return found
 
-    async def _usage_elsewhere(self) -> dict[str, dict[str, Any]]:
-        async def ask(host: str) -> Documents:
+    async def _ask_each(
+        self,
+        question: Question,
+        workers: Mapping[str, list[str]],
+        load: Callable[[str, Mapping[str, Any]], T],
+        seconds: float,
+        **about: Any,  # noqa: ANN401 (JSON)
+    ) -> list[tuple[str, list[T] | SupervisorError]]:
+        """Ask each of these hosts about its workers at once: its values, or why there are none."""
+
+        async def ask(host: str, ids: list[str]) -> tuple[str, list[T] | SupervisorError]:
             try:
-                found = await self._ask(host, Question.USAGE, {}, USAGE_SECONDS)
-                return load_answers(host, found, lambda _, each: decode("worker", each, USAGE))
-            except SupervisorError:  # silent, set aside, or of an earlier version
-                return []
+                answer = await self._ask(host, question, {**about, "workers": ids}, seconds)
+                return host, load_answers(host, answer, load)
+            except SupervisorError as error:
+                return host, error
 
-        names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
-        answers = zip(names, await asyncio.gather(*map(ask, names)), strict=True)
-        return {str(Address(name, each.pop("id"))): each for name, found in answers for each in found}
+        return list(await asyncio.gather(*(ask(host, ids) for host, ids in workers.items())))
 
-    async def _versions_elsewhere(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        names = [host.name for host in self._hosts.hosts.values() if not host.silent and host.workers]
-        answers = await asyncio.gather(
-            *(self._ask(name, Question.VERSIONS, {}) for name in names), return_exceptions=True
-        )
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, dict):
-                known = {worker_id: commit for worker_id, commit in answer.items() if COMMIT.accepts(commit)}
-                found |= {str(Address(name, worker_id)): commit for worker_id, commit in known.items()}
-        return found
+    async def _usage_elsewhere(self, seconds: float) -> dict[str, Mapping[str, Any]]:
+        """The commit, memory and CPU time of the workers of other hosts. Who doesn't answer is left out."""
+        hosts = {host.name: list[str]() for host in self._hosts.hosts.values() if not host.silent and host.workers}
+        answers = await self._ask_each(Question.USAGE, hosts, lambda _, each: decode("worker", each, USAGE), seconds)
+        return {
+            str(Address(host, each["id"])): {name: value for name, value in each.items() if name != "id"}
+            for host, found in answers
+            if not isinstance(found, SupervisorError)
+            for each in found
+        }
 
     async def written(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
         """The newest lines that these workers wrote, in their order."""
-        own, elsewhere = _parted(workers)
-
-        async def ask(host: str, ids: list[str]) -> list[WorkerLog]:
-            try:
-                found = await self._ask(host, Question.LOGS, {"workers": ids, "count": count}, LOG_SECONDS)
-                return load_answers(host, found, load_log)
-            except SupervisorError as error:
-                return [WorkerLog(str(Address(host, each)), "", problem=str(error)) for each in ids]
-
-        parts = await asyncio.gather(
-            self._view.newest_output(own, count) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
-        )
-        logs = {log.worker_id: log for part in parts for log in part}
-        return [logs[each] for each in workers if each in logs]
+        own, elsewhere = _split_by_host(workers)
+        asking = asyncio.ensure_future(self._ask_each(Question.LOGS, elsewhere, load_log, ANSWER_SECONDS, count=count))
+        logs = await self._view.newest_output(own, count) if own else []
+        for host, answer in await asking:
+            if isinstance(answer, SupervisorError):
+                problem = str(answer)
+                logs += [WorkerLog(str(Address(host, each)), "", problem=problem) for each in elsewhere[host]]
+            else:
+                logs += answer
+        by_worker = {log.worker_id: log for log in logs}
+        return [by_worker[each] for each in workers if each in by_worker]
 
     async def explain(self, workers: Collection[str]) -> list[Explanation]:
         """Explain these workers, the unhealthy ones first. Of a host that doesn't answer, each worker says so."""
-        own, elsewhere = _parted(workers)
-
-        async def ask(host: str, ids: list[str]) -> list[Explanation]:
-            try:
-                found = await self._ask(host, Question.WHY, {"workers": ids}, WHY_SECONDS)
-                return load_answers(host, found, load_explanation)
-            except SupervisorError as error:
-                return [unexplained(str(Address(host, each)), str(error), datetime.now(UTC)) for each in ids]
-
-        parts = await asyncio.gather(
-            self._view.explanations(own) if own else _nothing(), *(ask(*each) for each in elsewhere.items())
-        )
-        return sorted((each for part in parts for each in part), key=lambda each: each.fine)
+        own, elsewhere = _split_by_host(workers)
+        asking = asyncio.ensure_future(self._ask_each(Question.WHY, elsewhere, load_explanation, ANSWER_SECONDS))
+        explanations = list(await self._view.explanations(own)) if own else []
+        for host, answer in await asking:
+            if isinstance(answer, SupervisorError):
+                problem, now = str(answer), datetime.now(UTC)
+                explanations += [unexplained(str(Address(host, each)), problem, now) for each in elsewhere[host]]
+            else:
+                explanations += answer
+        return sorted(explanations, key=lambda each: each.fine)
 
     def preview(self, command: Command) -> tuple[dict[str, Any], ...]:
         """Preview a command on all its hosts at once. It blocks."""
-        own, elsewhere = _parted(command.workers)
-        found: list[dict[str, Any]] = []
+        own, elsewhere = _split_by_host(command.workers)
+        previews: list[dict[str, Any]] = []
         if own:
-            found += self._code.preview(_for_workers(command, own))
+            previews += self._code.preview(replace(command, workers=tuple(own)))
         if elsewhere:
-            asking = self._preview_elsewhere(command, elsewhere)
-            found += self._ask.wait(asking, PREVIEW_SECONDS + 2 * MARGIN_SECONDS)
-        return tuple(found)
+            params, seconds = dict(command.params), PREVIEW_SECONDS + MARGIN_SECONDS
+            about = {"command": command.name, "params": params, "label": command.label, "task_id": command.task_id}
+            asking = self._ask_each(Question.PREVIEW, elsewhere, _load_preview, seconds, **about)
+            for _, found in self._ask.wait(asking, seconds + MARGIN_SECONDS):
+                if isinstance(found, SupervisorError):
+                    raise found
+                previews += found
+        return tuple(previews)
 
     def commits(self, workers: Sequence[str], most: int) -> Sequence[Commit]:
         """The newest commits of these workers' checkout that can be reverted. It blocks."""
-        own, elsewhere = _parted(workers)
+        own, elsewhere = _split_by_host(workers)
         if own:
             return self._code.commits(own, most)
-        host, ids = _one_host(elsewhere)
-        found = self._ask.wait(
-            self._ask(host, Question.COMMITS, {"workers": ids, "most": most}, LOG_SECONDS), LOG_SECONDS
-        )
-        return load_answers(host, found, lambda _, each: load_commit(each))
+        if len(elsewhere) > 1:
+            raise UsageError("Choose workers of one host: each host has a checkout of its own.")
+        return self._ask_first(Question.COMMITS, elsewhere, lambda _, each: load_commit(each), most=most)
 
     def find(self, workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
         """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
-        own, elsewhere = _parted(workers)
+        own, elsewhere = _split_by_host(workers)
         if own:
             return self._code.find(own, name, most)
-        about = {"name": name, "most": most}
-        for host, ids in elsewhere.items():  # the same code is on all of them, or it isn't the same commit
-            asking = self._ask(host, Question.FIND, {**about, "workers": ids}, LOG_SECONDS)
-            found = self._ask.wait(asking, LOG_SECONDS + MARGIN_SECONDS)
-            places = load_answers(host, [found] if found else [], _load_place)
-            return places[0] if places else None
-        return None
+        # The same code is on all of them, or it isn't the same commit.
+        found = self._ask_first(Question.FIND, elsewhere, _load_place, name=name, most=most) if elsewhere else []
+        return found[0] if found else None
+
+    def _ask_first(
+        self,
+        question: Question,
+        elsewhere: Mapping[str, list[str]],
+        load: Callable[[str, Mapping[str, Any]], T],
+        **about: Any,  # noqa: ANN401 (JSON)
+    ) -> list[T]:
+        """The values of the first of these hosts; its error if it has none. It blocks."""
+        if not elsewhere:
+            raise HostAway("No host was named.")
+        first = dict([next(iter(elsewhere.items()))])
+        asking = self._ask_each(question, first, load, ANSWER_SECONDS, **about)
+        ((_, found),) = self._ask.wait(asking, ANSWER_SECONDS + MARGIN_SECONDS)
+        if isinstance(found, SupervisorError):
+            raise found
+        return found
 
     def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
         """This host's configuration with the workers of all hosts, and their teams."""
@@ -174,36 +198,19 @@ class Fleet:
         """The answers of the hosts of these workers as they come, for `supervisor why` and `supervisor logs`."""
         if question not in (Question.WHY, Question.LOGS):
             raise UsageError("Only why and logs are relayed.")
-
-        async def ask(host: str, ids: list[str]) -> dict[str, Any]:
-            try:
-                about = {"workers": ids, "count": count}
-                return {"host": host, "answer": await self._ask(host, Question(question), about, LOG_SECONDS)}
-            except SupervisorError as error:
-                return {"host": host, "error": str(error)}
-
-        return list(await asyncio.gather(*(ask(*each) for each in by_host(workers).items())))
+        hosts = by_host(workers)
+        found = await self._ask_each(Question(question), hosts, lambda _, each: each, ANSWER_SECONDS, count=count)
+        return [
+            {"host": host, "error": str(answer)}
+            if isinstance(answer, SupervisorError)
+            else {"host": host, "answer": answer}
+            for host, answer in found
+        ]
 
     def last_lines(self, address: str, count: int) -> Sequence[str]:
         """The newest lines that a worker of another host wrote. It blocks."""
-        (log,) = self._ask.wait(self.written([address], count), LOG_SECONDS + MARGIN_SECONDS)
+        (log,) = self._ask.wait(self.written([address], count), ANSWER_SECONDS + MARGIN_SECONDS)
         return log.lines
-
-    async def _preview_elsewhere(self, command: Command, elsewhere: Mapping[str, list[str]]) -> Documents:
-        async def ask(host: str, ids: list[str]) -> Documents:
-            about = {
-                "command": command.name,
-                "target": ids[0] if len(ids) == 1 else " ".join(ids),
-                "workers": ids,
-                "params": dict(command.params),
-                "label": command.label,
-                "task_id": command.task_id,
-            }
-            found = await self._ask(host, Question.PREVIEW, about, PREVIEW_SECONDS + MARGIN_SECONDS)
-            return load_answers(host, found, _of_host)
-
-        parts = await asyncio.gather(*(ask(*each) for each in elsewhere.items()))
-        return [each for part in parts for each in part]
 
 
 def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[str, Any]]) -> SupervisorConfig:
@@ -228,7 +235,7 @@ def _settings(address: str, team: str, *, enabled: bool) -> WorkerSettings:
     return worker
 
 
-def _of_host(host: str, document: Mapping[str, Any]) -> dict[str, Any]:
+def _load_preview(host: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """A host's preview with the addresses of its workers, and a checkout that names its host."""
     checkout = document.get("checkout")
     return {
@@ -243,22 +250,5 @@ def _load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
     return load_commit(document["commit"]), int(document["place"])
 
 
-def _parted(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The workers of this host, and those of the others by host."""
+def _split_by_host(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:
     return [each for each in workers if not is_address(each)], by_host(filter(is_address, workers))
-
-
-def _for_workers(command: Command, workers: Sequence[str]) -> Command:
-    return replace(command, workers=tuple(workers))
-
-
-def _one_host(elsewhere: Mapping[str, list[str]]) -> tuple[str, list[str]]:
-    if not elsewhere:
-        raise HostAway("No host was named.")
-    if len(elsewhere) > 1:
-        raise UsageError("Choose workers of one host: each host has a checkout of its own.")
-    return next(iter(elsewhere.items()))
-
-
-async def _nothing() -> list[Any]:
-    return []

@@ -8,14 +8,16 @@ import uuid
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
+from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.questions import HostAway, HostError, Question
-from supervisor_core.fleet.signing import QUESTION, Signer, signed
+from supervisor_core.fleet.signing import QUESTION, signed
 from supervisor_core.fleet.transport import subjects
+from supervisor_core.fleet.transport.connection import FleetConnection
 
 ANSWER_SECONDS = 5.0
 """The longest wait for an answer; a preview may take as long as the host gives it."""
@@ -26,17 +28,10 @@ LONGEST_ERROR = 2_000
 T = TypeVar("T")
 
 
-class Requests(Protocol):
-    """The connection, for questions."""
-
-    async def request(self, subject: str, data: bytes, timeout: float) -> bytes:  # noqa: ASYNC109 (the server's)
-        """The answer; `TemporaryError` where none comes in time."""
-
-
 class Asker:
     """Asks one host at a time; a host that is away is a `HostAway`, a refusal a `HostError`."""
 
-    def __init__(self, connection: Requests, key: Signer) -> None:
+    def __init__(self, connection: FleetConnection, key: KeyPair) -> None:
         self._connection = connection
         self._key = key
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -48,7 +43,6 @@ class Asker:
     async def __call__(
         self, host: str, question: Question, about: Mapping[str, Any], seconds: float = ANSWER_SECONDS
     ) -> Any:  # noqa: ANN401 (JSON of any shape)
-        """The answer to a question."""
         return (await self.fetch(host, question, about, seconds))[0]
 
     async def fetch(

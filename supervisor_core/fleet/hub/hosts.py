@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
 from supervisor_core.commands.addresses import Address
 from supervisor_core.commands.targets import LONGEST_ADDRESS, can_have_address
+from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.hub.copies import SETTLE_SECONDS, RowCopies, Settled
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.known_hosts import (
     MOST_BYTES,
     MOST_ROWS,
     SERVER,
     UNSEEN,
-    HubConnection,
     KnownHost,
     UnstoredWorkers,
     addressed,
@@ -35,21 +34,28 @@ from supervisor_core.fleet.hub.known_hosts import (
     newly_silent,
     silence_in_words,
 )
-from supervisor_core.fleet.hub.refusals import RefusalWatch
+from supervisor_core.fleet.hub.refusals import refusal_readings
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
 from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
 from supervisor_core.fleet.reports import InvalidReport, decode_snapshot
 from supervisor_core.fleet.rows import Position
+from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.storage.audit.cells import LARGEST_ID
 from supervisor_core.storage.replication_progress import Origin
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.composition import DaemonServices
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
 
 RETRY_SECONDS = 5.0
 """The pause after a host didn't answer, or its rows couldn't be copied."""
+
+REFUSALS_SECONDS = 60.0
+"""The interval of looks for refusals when none was copied."""
 
 NOTE_SECONDS = 60.0
 """The interval at which it's stored when the hosts were last seen."""
@@ -60,26 +66,13 @@ NO_ROWS = Position(LARGEST_ID, LARGEST_ID, LARGEST_ID)
 MOST_REASON = 500
 """Characters of a condition's reason."""
 
+SETTLE_SECONDS = 0.05
+"""The wait before others are told: many hosts connect at the same time."""
+
 AT_ONCE = 32
 """The hosts whose rows and snapshots are fetched at the same time."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class HubHooks:
-    """Callbacks of the hub, all on the event loop."""
-
-    observe: Callable[[Iterable[TargetReading]], None]
-    """Conditions of workers and hosts as they are now."""
-    workers_changed: Callable[[], None]
-    """Hosts have other workers than before, or other teams."""
-    silence_changed: Callable[[], None]
-    """Hosts have fallen silent, or are back."""
-    announcement: Callable[[], Mapping[str, Any] | None]
-    """Where commands are announced that didn't come from Slack."""
-    copied: Callable[[], None]
-    """Rows were copied from a host: jobs may have ended, and others have their turn."""
 
 
 class _OverBudget(Exception):
@@ -101,24 +94,23 @@ class FleetHosts(Service):
         blocking: Blocking,
         ask: Asker,
         members: FleetMembers,
-        link: HubConnection,
-        hooks: HubHooks,
+        link: FleetConnection,
+        daemon: DaemonServices,
     ) -> None:
         super().__init__()
         self._ledger = ledger
         self._blocking = blocking
         self._ask = ask
-        self._hooks = hooks
+        self._daemon = daemon
         self._link = link
         self._places = asyncio.Semaphore(AT_ONCE)
         self._members = members
-        self._copies = RowCopies(ledger, blocking, hooks.announcement)
         self.hosts: dict[str, KnownHost] = {}
         self._stopping: asyncio.Event | None = None
         self._noted_at = datetime.now(UTC)
         self._was_cut_off = False
-        self._refusals = RefusalWatch(ledger, blocking, hooks.observe)
-        self._copied = Settled(hooks.copied)
+        self._refusals_due_at = datetime.now(UTC)
+        """The next look for refusals in the audit trails: at once after rows were copied or a report was refused."""
         self._announced = asyncio.Event()
         self._refused: dict[str, str] = {}
         """Why reports are refused, by host, until it's recorded."""
@@ -143,7 +135,7 @@ class FleetHosts(Service):
         host.presence, host.heard_at = presence, datetime.now(UTC)
         if host.silent:
             self._note_silence(host, silent=False)
-            self._hooks.silence_changed()
+            self._daemon.on_silence_changed()
         if has_news(host, presence):
             host.woken.set()
             self._follow(host)
@@ -175,7 +167,6 @@ class FleetHosts(Service):
         return {worker["id"]: worker for host in self.hosts.values() for worker in host.workers}
 
     def begin(self, members: Sequence[FleetHost]) -> None:
-        """Know these hosts before any of them is heard."""
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
                 known = KnownHost(member.host_id, datetime.now(UTC), is_new=member.last_seen_at is None)
@@ -195,10 +186,9 @@ class FleetHosts(Service):
             )
         self.begin(members)
         if self.hosts.keys() != before:
-            self._hooks.workers_changed()
+            self._daemon.follow_fleet()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Look for silent hosts until asked to stop."""
         self._stopping = stopping
         try:
             while not stopping.is_set():
@@ -208,7 +198,7 @@ class FleetHosts(Service):
                 self._look_for_silence(now)
                 await self._store_announcements(now)
                 await self._record_refusals(now)
-                await self._refusals.look(now, self.hosts)
+                await self._look_for_refusals(now)
                 if not await wait_until(self._announced, stopping, LOOK_SECONDS) and self._announced.is_set():
                     await wait_until(None, stopping, SETTLE_SECONDS)  # many hosts connect at the same time
         finally:
@@ -281,10 +271,23 @@ class FleetHosts(Service):
 
         try:
             if refused and any(await self._blocking(self._ledger.write, note)):
-                self._refusals.wake()
+                self._refusals_due_at = now
         except SupervisorError as error:  # it's tried again with the next look
             self._refused = refused | self._refused
             log.warning("refused reports can't be recorded: %s", error)
+
+    async def _look_for_refusals(self, now: datetime) -> None:
+        """Have the alerts of the hosts' links follow the audit trails."""
+        if now < self._refusals_due_at:
+            return
+        hub_id, self._refusals_due_at = self._ledger.supervisor_id, now + timedelta(seconds=REFUSALS_SECONDS)
+        try:
+            found = await self._blocking(self._ledger.read, lambda look: refusal_readings(look, hub_id, now))
+        except SupervisorError as error:
+            log.warning("the refused messages can't be read: %s", error)
+            self._refusals_due_at = now
+            return
+        self._daemon.publish_readings([each for each in found if each.target.id in self.hosts])
 
     async def _copy_rows(self, host: KnownHost) -> None:
         presence = host.presence
@@ -298,13 +301,27 @@ class FleetHosts(Service):
         if host.snapshot is None or host.snapshot[0] != presence.life:  # only between two runs is a ledger restored
             have.check_kept(host.name, Position.of(presence.position))
         while have.is_behind(Position.of(presence.position)):
-            found = await self._ask_within_budget(host, Question.ROWS, have.as_json())
-            before, have = have, have.and_then(await self._copies.take(origin, found))
+            found = await self._ask_within_budget(host, Question.ROWS, have._asdict())
+            before, have = have, have.and_then(await self._copy(origin, found))
             host.have = origin.ledger_id, have
-            self._copied.tell()
-            self._refusals.wake()
+            self._daemon.on_rows_copied()
+            self._refusals_due_at = datetime.now(UTC)
             if have == before:
                 break  # an older presence than the rows that were copied
+
+    async def _copy(self, origin: Origin, found: Mapping[str, Any]) -> Position:
+        """Copy the rows of an answer; how far they reach. The writer commits those of many hosts together."""
+        hub_id, now = self._ledger.supervisor_id, datetime.now(UTC)
+        place = self._daemon.context.host.config.announcement()
+
+        def work(connection: Connection) -> Position:
+            position = rows.take_rows(connection, hub_id, origin, found, now, place)
+            crashpoints.reach("fleet.copy:before")
+            return position
+
+        position = await asyncio.wrap_future(self._ledger.submit(work))
+        crashpoints.reach("fleet.copy:after")
+        return position
 
     async def _fetch_snapshot(self, host: KnownHost) -> None:
         presence = host.presence
@@ -324,12 +341,12 @@ class FleetHosts(Service):
             host.unstored = UnstoredWorkers([_announced(each) for each in said], workers)
             self._announced.set()
         seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
-        self._hooks.observe([each for each in seen if each is not None])
+        self._daemon.publish_readings([each for each in seen if each is not None])
 
     def _end_conditions(self, addresses: Iterable[str], reason: str) -> None:
         """End the alerts about workers that their host won't report any more."""
         reading = Reading(Condition.PAUSED, reason, datetime.now(UTC))
-        self._hooks.observe([TargetReading(Target(WORKER, address), reading) for address in addresses])
+        self._daemon.publish_readings([TargetReading(Target(WORKER, address), reading) for address in addresses])
 
     async def _store_announcements(self, now: datetime) -> None:
         """Store what hosts announce, and now and then when they were last seen.
@@ -355,7 +372,7 @@ class FleetHosts(Service):
                 host.workers, host.unstored = stored.workers, None
         self._noted_at = now if due else self._noted_at
         if new:
-            self._hooks.workers_changed()
+            self._daemon.follow_fleet()
 
     def _look_for_silence(self, now: datetime) -> None:
         cut_off = is_cut_off(self._link, now)
@@ -367,14 +384,14 @@ class FleetHosts(Service):
             if host.heard_at is None and (host.task is None or host.task.done()):
                 host.task = asyncio.create_task(self._find(host), name=f"fleet {host.name}")
         if silent or cut_off != self._was_cut_off:
-            self._hooks.silence_changed()
+            self._daemon.on_silence_changed()
         self._was_cut_off = cut_off
 
     async def _find(self, host: KnownHost) -> None:
         """Ask a host that wasn't heard since the hub's start: it may speak once in minutes. A refusal is an answer."""
         try:
             async with self._places:
-                await self._ask(host.name, Question.ROWS, NO_ROWS.as_json())
+                await self._ask(host.name, Question.ROWS, NO_ROWS._asdict())
             answers = True
         except Exception as error:  # noqa: BLE001 (whatever it answers, it's there)
             answers = isinstance(error, HostError) or not isinstance(error, SupervisorError)
@@ -382,7 +399,7 @@ class FleetHosts(Service):
             host.heard_at = datetime.now(UTC)
         elif host.heard_at is None and self._link.connected:
             self._note_silence(host, silent=True)
-            self._hooks.silence_changed()
+            self._daemon.on_silence_changed()
         if self._stopping is not None:
             await self._catch_up(host, self._stopping)  # with what it has said meanwhile
 

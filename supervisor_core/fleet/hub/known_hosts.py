@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from supervisor_core.commands.addresses import SILENT, Address
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet.questions import LONGEST_SECONDS, USUAL_SECONDS, PresenceMessage
 from supervisor_core.fleet.rows import Position
+from supervisor_core.fleet.transport.connection import FleetConnection
 
 MISSED = 3.0
 """A host from which so many messages are missing is silent."""
@@ -57,7 +58,6 @@ class ReportBudget:
         self._rows = self._bytes = 0
 
     def spend(self, rows: int, size: int) -> None:
-        """Count what was received."""
         now = self._clock()
         if now >= self._begun_at + MINUTE:
             self._begun_at, self._rows, self._bytes = now, 0, 0
@@ -107,23 +107,7 @@ class KnownHost:
     task: asyncio.Task[None] | None = None
 
 
-class HubConnection(Protocol):
-    """The hub's own connection."""
-
-    @property
-    def connected(self) -> bool:
-        """True while it's up."""
-
-    @property
-    def since(self) -> datetime:
-        """The time since when it has been up or down."""
-
-    @property
-    def heard_at(self) -> datetime:
-        """The last time at which the server answered."""
-
-
-def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownHost]:
+def newly_silent(hosts: Iterable[KnownHost], link: FleetConnection) -> list[KnownHost]:
     """The hosts that have said nothing for too long, at a time at which the server answered us.
 
     Those that fell silent together are told together: the first waits until the last of them is known.
@@ -138,7 +122,7 @@ def newly_silent(hosts: Iterable[KnownHost], link: HubConnection) -> list[KnownH
     return [host for host, each in missed if each > MISSED]
 
 
-def _missed(host: KnownHost, link: HubConnection) -> float:
+def _missed(host: KnownHost, link: FleetConnection) -> float:
     """The messages that a host should have sent since its last one."""
     quiet = link.heard_at - max(host.heard_at or host.since, link.since)
     if host.presence is None:  # it says its interval when it speaks; until then it may have answered a question
@@ -146,8 +130,7 @@ def _missed(host: KnownHost, link: HubConnection) -> float:
     return quiet.total_seconds() / host.presence.every
 
 
-def is_cut_off(link: HubConnection, now: datetime) -> bool:
-    """True if the hub itself hasn't been connected for long."""
+def is_cut_off(link: FleetConnection, now: datetime) -> bool:
     return not link.connected and now - link.since > timedelta(seconds=CUT_OFF_SECONDS)
 
 
@@ -163,24 +146,20 @@ def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[
 
 
 def silence_in_words(host: KnownHost) -> str:
-    """How long it has been silent."""
     since = f"no message since {host.heard_at:%H:%M:%S} UTC" if host.heard_at else "not connected since the hub's start"
     return f"{since}; its workers may still run"
 
 
 def has_news(host: KnownHost, presence: PresenceMessage) -> bool:
-    """True if the hub doesn't have all that a host announces."""
     if host.have is None or host.have[0] != presence.ledger or host.snapshot != (presence.life, presence.snapshot):
         return True
     return host.have[1].is_behind(Position.of(presence.position))
 
 
 def last_sign(host: KnownHost) -> dict[str, Any]:
-    """The last sign of a host, and why it can't be followed."""
     heard = to_text(host.heard_at) if host.heard_at else None
     return {"seen_at": heard, "silent": host.silent, "trouble": host.trouble}
 
 
 def addressed(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
-    """A worker's status under its address."""
     return {**worker, "id": str(Address(name, str(worker["id"]))), "host": name}

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
-from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.fleet.doors import HostCode, HostView
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 from supervisor_core.fleet.hub.fleet import Fleet
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.joining import JoinService
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers
@@ -24,7 +23,10 @@ from supervisor_core.fleet.transport.durability import require_durability
 from supervisor_core.fleet.transport.messages import FleetMessage
 from supervisor_core.fleet.transport.server import NatsServer, ServerError, own_authority
 from supervisor_core.fleet.transport.subjects import HUB_INBOX
-from supervisor_core.storage.store import Ledger
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.composition import DaemonServices
+    from supervisor_core.daemon.wiring import CodeReader
 
 RETRY_SECONDS = 2.0
 LOOK_SECONDS = 10.0
@@ -66,14 +68,12 @@ class HubLink(Service):
         """Called each time that the server was prepared: it may have lost what it had."""
 
     def problem(self) -> str:
-        """The reason why commands can't be sent."""
         if self._server_failed:  # another program may answer in its place
             return self._unprepared
         again = self._connection.since != self._prepared_at
         return self._connection.problem or self._unprepared or (NOT_PREPARED if again else "")
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Stay connected until asked to stop."""
         await self._connection.subscribe(subjects.ALL_PRESENCE, self._heard)
         self._connection.came_up = self.wake
         self._connection.start()
@@ -85,7 +85,6 @@ class HubLink(Service):
                 if self._unprepared or self._prepared_at != self._connection.since:
                     await self._prepare()  # after each reconnect: it may be another server
                 self._followed(await self._blocking(self._members.hosts))
-                await self._blocking(self._members.report_repeated_refusals, datetime.now(UTC))
             except (SupervisorError, OSError) as error:
                 if str(error) != self._unprepared:
                     log.warning("the fleet waits: %s", error)
@@ -127,15 +126,8 @@ class HubLink(Service):
 class HubServices:
     """The parts that make a daemon the hub of a fleet."""
 
-    def __init__(
-        self,
-        config: SupervisorConfig,
-        ledger: Ledger,
-        blocking: Blocking,
-        view: HostView,
-        code: HostCode,
-        hooks: HubHooks,
-    ) -> None:
+    def __init__(self, daemon: DaemonServices, code: CodeReader) -> None:
+        config, ledger, blocking = daemon.context.host.config, daemon.context.ledger, daemon.blocking
         settings = config.fleet
         key = KeyPair.read(config.resolve(str(settings.credentials)))
         url = settings.url.get_secret_value()
@@ -143,9 +135,9 @@ class HubServices:
         connection = FleetConnection(url, key, name=ledger.supervisor_id, inbox=HUB_INBOX, ca=ca)
         members = FleetMembers(ledger)
         self.ask = Asker(connection, key)
-        self.hosts = FleetHosts(ledger, blocking, self.ask, members, connection, hooks)
+        self.hosts = FleetHosts(ledger, blocking, self.ask, members, connection, daemon)
         self.hosts.begin(members.hosts())
-        self.fleet = Fleet(self.hosts, self.ask, view, code)
+        self.fleet = Fleet(self.hosts, self.ask, daemon.view, code)
         deadline = timedelta(minutes=settings.deadline_minutes)
         joins = JoinService(connection, members, config.fleet_folder, key)
         server = NatsServer(config.fleet_folder) if settings.server.run else None
@@ -167,7 +159,6 @@ class HubServices:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """In the order in which they are started."""
         return (self.link, self.hosts, self.dispatcher)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:

@@ -23,8 +23,6 @@ MOST_SKEW_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class FleetFinding:
-    """The result of one check."""
-
     name: str
     ok: bool
     message: str

@@ -63,7 +63,6 @@ class JoinToken:
         return cls(url, ca, hub_key, invite.host_id, invite.invite_id, invite.keys.seed)
 
     def as_text(self) -> str:
-        """The token as people copy it."""
         content = canonical_json({name: getattr(self, name) for name in self.__dataclass_fields__})
         return TOKEN + base64.urlsafe_b64encode(content.encode()).decode().rstrip("=")
 

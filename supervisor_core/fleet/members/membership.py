@@ -20,6 +20,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.common.text import canonical_json, nearest, random_id
 from supervisor_core.fleet.keys import KeyPair
+from supervisor_core.fleet.refusals import RefusalCounts
 from supervisor_core.fleet.transport.subjects import checked_name
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -28,7 +29,7 @@ from supervisor_core.storage.tables import fleet_hosts, fleet_invites
 
 INVITE_LIFE = timedelta(minutes=60)
 REPORT_REPEATS = timedelta(minutes=10)
-"""An invite that is refused again and again is reported at once, and then so often, with a count."""
+"""The shortest time between two audit rows about refusals of one invite."""
 
 INVITED, JOINED_FLEET, REVOKED_HOST, REFUSED = "HOST_INVITED", "HOST_JOINED", "HOST_REVOKED", "REFUSED"
 HOST = "host"
@@ -42,8 +43,6 @@ log = logging.getLogger(__name__)
 
 
 class HostState(StrEnum):
-    """The state of a host in the fleet."""
-
     JOINED = "joined"
     REVOKED = "revoked"
 
@@ -54,8 +53,6 @@ class JoinRefused(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class FleetHost:
-    """A host of the fleet."""
-
     host_id: str
     public_key: str
     state: HostState
@@ -68,7 +65,6 @@ class FleetHost:
 
     @property
     def workers(self) -> Sequence[str]:
-        """The ids of its workers."""
         return [str(each["id"]) for each in self.announced]
 
 
@@ -91,22 +87,12 @@ class Invite:
     expires_at: datetime
 
 
-@dataclass(slots=True)
-class Refusals:
-    """The newest refusal of an invite, and the number of those that aren't reported yet."""
-
-    host_id: str
-    reason: str
-    reported_at: datetime
-    unreported: int = 0
-
-
 class FleetMembers:
     """The hosts and invites in the hub's ledger. Every call blocks."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._refusals: dict[str, Refusals] = {}
+        self._refusals = RefusalCounts(REPORT_REPEATS.total_seconds())
 
     def hosts(self) -> Sequence[FleetHost]:
         """All hosts by name, revoked ones included."""
@@ -160,33 +146,15 @@ class FleetMembers:
             self.refuse(invite_id, name, reason, now)
 
     def refuse(self, invite_id: str, name: str, reason: str, now: datetime) -> NoReturn:
-        """Raise `JoinRefused`. The first refusal of an invite is recorded at once, and the others are counted."""
-        known = self._refusals.get(invite_id)
-        if known is None:
-            self._report_refusals(invite_id, name, reason, 1, now)
-            self._refusals[invite_id] = Refusals(name, reason, now)
-        else:
-            known.host_id, known.reason = name, reason
-            known.unreported += 1
+        """Raise `JoinRefused`. The first refusal of an invite is recorded at once, and others with their number."""
+        if count := self._refusals.add(invite_id, now.timestamp()):
+            name = name[:MAX_NAME]
+            log.warning("%s can't join: %s (%d times)", name, reason, count)
+            details = {"command": f"fleet join {name}", "error": reason, "invite": invite_id, "count": count}
+            entry = AuditEntry(f"invite:{invite_id}", REFUSED, name, "failure", target_type=HOST, details=details)
+            self._ledger.audit(entry, now)
+            self._refusals.recorded(invite_id, now.timestamp())
         raise JoinRefused(reason, remedy=f"Run `supervisor fleet invite {name}` on the hub for a new token.")
-
-    def report_repeated_refusals(self, now: datetime) -> None:
-        """Record the refusals that were counted, where it's time."""
-        for invite_id, known in list(self._refusals.items()):
-            if now < known.reported_at + REPORT_REPEATS:
-                continue
-            if known.unreported:
-                self._report_refusals(invite_id, known.host_id, known.reason, known.unreported, now)
-                known.reported_at, known.unreported = now, 0
-            else:
-                del self._refusals[invite_id]
-
-    def _report_refusals(self, invite_id: str, name: str, reason: str, count: int, now: datetime) -> None:
-        name = name[:MAX_NAME]
-        log.warning("%s can't join: %s (%d times)", name, reason, count)
-        details = {"command": f"fleet join {name}", "error": reason, "invite": invite_id, "count": count}
-        entry = AuditEntry(f"invite:{invite_id}", REFUSED, name, "failure", target_type=HOST, details=details)
-        self._ledger.audit(entry, now)
 
     def revoke(self, name: str, by: Issuer, now: datetime) -> bool:
         """Revoke a host and its open invites; False if it was revoked before."""

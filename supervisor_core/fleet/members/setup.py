@@ -32,7 +32,6 @@ def hub_section(url: str) -> str:
 
 
 def host_section(url: str, hub_key: str, *, ca: bool) -> str:
-    """The section of a host."""
     certificate = "  ca: fleet/ca.pem\n" if ca else ""
     return (
         f"fleet:\n  role: host\n  url: {json.dumps(url)}\n  credentials: fleet/host.seed\n{certificate}"

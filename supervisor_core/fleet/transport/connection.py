@@ -82,7 +82,6 @@ class FleetConnection:
 
     @property
     def connected(self) -> bool:
-        """True while the connection is up."""
         return self._client is not None
 
     @property
@@ -97,11 +96,9 @@ class FleetConnection:
 
     @property
     def problem(self) -> str:
-        """The reason why it's down, in words; empty while it's up."""
         return "" if self.connected else self._problem
 
     def start(self) -> None:
-        """Begin to connect, in the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="fleet-connection")
 
     async def wait_connected(self, seconds: float) -> None:
@@ -293,7 +290,7 @@ class FleetConnection:
     async def _subscribe(self, client: Client, subject: str) -> None:
         async def handle(message: Msg) -> None:
             try:
-                got = FleetMessage(message.subject, message.data, message.headers or {}, message=message)
+                got = FleetMessage(message.subject, message.data, message=message)
                 await self._handlers[subject](got)
             except Exception:
                 log.exception("a message to %s can't be handled", message.subject)

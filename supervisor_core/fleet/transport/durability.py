@@ -36,7 +36,6 @@ class ServerFacts:
     """The folder of its files; empty if it keeps nothing on disk."""
     max_bytes: int
     sync_always: bool
-    tls: bool
     at: datetime | None
     """Its clock."""
 
@@ -58,7 +57,6 @@ class ServerFacts:
 
 
 def facts_of(answer: Mapping[str, Any]) -> ServerFacts:
-    """The facts in an answer to `SERVER_VARIABLES`."""
     server, data = answer.get("server", {}), answer.get("data", {})
     settings = data.get("jetstream", {}).get("config") or {}
     return ServerFacts(
@@ -68,7 +66,6 @@ def facts_of(answer: Mapping[str, Any]) -> ServerFacts:
         str(settings.get("store_dir", "")),
         int(settings.get("max_storage", 0)),
         settings.get("sync_always") is True,
-        bool(data.get("tls_required")),
         _moment(str(data.get("now", ""))),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +34,8 @@ class NotPermitted(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class FleetMessage:
-    """A message from the server."""
-
     subject: str
     data: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
     deliveries: int = 1
     """The number of times that a stored message was delivered, this one included."""
     sequence: int = 0
@@ -46,7 +43,6 @@ class FleetMessage:
     message: Msg | None = field(default=None, repr=False, compare=False)
 
     async def respond(self, data: bytes) -> None:
-        """Answer a request."""
         if self.message is not None and self.message.reply:
             await self.message.respond(data)
 
@@ -57,7 +53,6 @@ class FleetMessage:
                 await self.message.ack_sync(seconds)
 
     async def redeliver(self, delay_seconds: float = 0) -> None:
-        """Have the server deliver a stored message again."""
         if self.message is not None:
             with TranslatedErrors():
                 await self.message.nak(delay_seconds)
@@ -103,10 +98,8 @@ class Pull:
                 return None
             if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
                 about = message.metadata
-                headers = message.headers or {}
-                return FleetMessage(
-                    message.subject, message.data, headers, about.num_delivered or 1, about.sequence.stream, message
-                )
+                deliveries, sequence = about.num_delivered or 1, about.sequence.stream
+                return FleetMessage(message.subject, message.data, deliveries, sequence, message)
 
 
 class TranslatedErrors:

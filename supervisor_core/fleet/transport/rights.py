@@ -76,7 +76,6 @@ def hub_account(key: str, hosts: Mapping[str, str]) -> Mapping[str, Any]:
 
 
 def host_account(name: str, key: str) -> Mapping[str, Any]:
-    """A host: its own subjects."""
     publish = [presence_subject(name), next_command_subject(name), command_acknowledgments(name)]
     subscribe = [ask_subject(name), f"{host_inbox(name)}.>"]
     return {
@@ -87,7 +86,6 @@ def host_account(name: str, key: str) -> Mapping[str, Any]:
 
 
 def invite_account(invite_id: str, key: str) -> Mapping[str, Any]:
-    """An invite: one request."""
     subject = join_subject(invite_id)
     return {
         "imports": [_import(HUB_ACCOUNT, subject)],

@@ -33,10 +33,6 @@ from supervisor_core.processes.children import Child
 PROGRAM = "nats-server"
 CONFIGURATION, ACCOUNTS = "nats-server.conf", "accounts.conf"
 CA, CERTIFICATE, KEY = "ca.pem", "server.pem", "server.key"
-INCLUDE = f'include "{ACCOUNTS}"\n'
-OLD_USERS, OLD_SECTION = "users.conf", "\nsystem_account:"
-"""The users of earlier versions, which were all in the hub's account, and the last section of their configuration."""
-
 PROCESS, OUTPUT = "server.json", "server.out"
 
 MAX_PAYLOAD, MAX_CONNECTIONS = 1_048_576, 20_000
@@ -96,11 +92,11 @@ logfile_max_num: {LOG_FILES}
   max_file_store: {int(plan.max_gigabytes * 10**9)}
   sync_interval: always
 }}
-{INCLUDE}"""
+include "{ACCOUNTS}"
+"""
 
 
 def write_server(plan: ServerPlan) -> Path:
-    """Write the configuration of the server; returns its path."""
     plan.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     write_atomically(plan.folder / CONFIGURATION, server_text(plan))
     return plan.folder / CONFIGURATION
@@ -117,11 +113,6 @@ def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites
     if not accounts.exists() or accounts.read_text() != text:
         _check_accounts(text)
         write_atomically(accounts, text)
-    configuration = folder / CONFIGURATION
-    settings = configuration.read_text() if configuration.exists() else INCLUDE
-    if INCLUDE not in settings:  # of an earlier version
-        write_atomically(configuration, f"{settings.partition(OLD_SECTION)[0]}\n{INCLUDE}")
-        (folder / OLD_USERS).unlink(missing_ok=True)
 
 
 def _check_accounts(text: str) -> None:
@@ -195,7 +186,6 @@ def _names(folder: Path, host: str) -> bool:
 
 
 def own_authority(folder: Path) -> Path | None:
-    """The certificate of our own authority, if there is one."""
     return folder / CA if (folder / CA).exists() else None
 
 
@@ -253,7 +243,6 @@ class NatsServer:
         return identity
 
     def stop(self) -> None:
-        """Stop the server, if it runs."""
         running = self.identity
         if running is None:
             return
@@ -265,7 +254,6 @@ class NatsServer:
             self._child.poll()
 
     def last_words(self) -> str:
-        """The last line that the server wrote."""
         for name in (OUTPUT, "server.log"):
             path = self._folder / name
             lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []

@@ -37,7 +37,6 @@ class StreamError(SupervisorError):
 
 
 def stream_settings() -> Mapping[str, Any]:
-    """The configuration of the stream, as the server's API has it."""
     return {
         "name": COMMANDS,
         "subjects": [ALL_COMMANDS],
@@ -54,7 +53,6 @@ def stream_settings() -> Mapping[str, Any]:
 
 
 def consumer_settings(host: str) -> Mapping[str, Any]:
-    """The configuration of a host's durable pull consumer."""
     return {
         "durable_name": host,
         "name": host,
@@ -68,7 +66,6 @@ def consumer_settings(host: str) -> Mapping[str, Any]:
 
 
 async def prepare_stream(connection: FleetConnection) -> None:
-    """Create or update the stream."""
     settings = stream_settings()
     answer = await call(connection, f"STREAM.UPDATE.{COMMANDS}", settings)
     if answer.get("error", {}).get("code") == NOT_FOUND:
@@ -77,7 +74,6 @@ async def prepare_stream(connection: FleetConnection) -> None:
 
 
 async def prepare_host(connection: FleetConnection, host: str) -> None:
-    """Create or update the consumer of a host's commands."""
     content = {"stream_name": COMMANDS, "config": consumer_settings(host)}
     answer = await call(connection, f"CONSUMER.DURABLE.CREATE.{COMMANDS}.{host}", content)
     _check(answer, f"the consumer {host} of {COMMANDS}")

@@ -37,7 +37,6 @@ def checked_name(name: str) -> str:
 
 
 def command_subject(host: str) -> str:
-    """The subject of the commands to a host."""
     return f"{ROOT}.commands.{checked_name(host)}"
 
 
@@ -47,12 +46,10 @@ def ask_subject(host: str) -> str:
 
 
 def presence_subject(host: str) -> str:
-    """The subject on which a host says that it is there."""
     return f"{ROOT}.presence.{checked_name(host)}"
 
 
 def join_subject(invite_id: str) -> str:
-    """The subject of a request to join with this invite."""
     return f"{ROOT}.join.{checked_name(invite_id)}"
 
 
@@ -72,12 +69,10 @@ def join_inbox(invite_id: str) -> str:
 
 
 def next_command_subject(host: str) -> str:
-    """The subject of a host's request for its next command."""
     return f"$JS.API.CONSUMER.MSG.NEXT.{COMMANDS}.{checked_name(host)}"
 
 
 def command_acknowledgments(host: str) -> str:
-    """The subjects on which a host acknowledges its commands."""
     return f"$JS.ACK.{COMMANDS}.{checked_name(host)}.>"
 
 

@@ -16,7 +16,6 @@ from supervisor_core.storage.tables.definition import (
 from supervisor_core.storage.tables.host_tables import (
     fleet_hosts,
     fleet_invites,
-    leases,
     supervisors,
     team_members,
     teams,
@@ -43,7 +42,6 @@ __all__ = [
     "foreign_alerts",
     "forwarding",
     "jobs",
-    "leases",
     "metadata",
     "outbox",
     "rolling_changes",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Double, Index, Integer, String, UniqueConstraint
 
-from supervisor_core.storage.engine import LongText, RowId, UtcDateTime
+from supervisor_core.storage.engine import LongText, UtcDateTime
 from supervisor_core.storage.tables.definition import (
     PERSON_ID,
     REASON,
@@ -114,15 +114,3 @@ fleet_invites = table(
     Index(None, "expires_at"),
 )
 """Without the secret key, which only the token has."""
-
-leases = table(
-    "leases_t",
-    "The lease of the hub, where its ledger is a shared database: one hub acts, and another stands by.",
-    key("supervisor_id", String(SUPERVISOR_ID), "The hub."),
-    required("holder", String(32), "The id of the process that holds the lease, new at each start. Empty: none."),
-    required("machine", String(HOSTNAME), "The machine of that process."),
-    required("number", RowId, "The number of the lease. It rises each time that another process takes it."),
-    optional("since", UtcDateTime, "The time when it was taken."),
-    optional("until", UtcDateTime, "It's valid until then, by the clock of the database. The holder renews it."),
-    required("writes", RowId, "The number of write transactions. Each locks this row, so that one runs at a time."),
-)

@@ -1,16 +1,12 @@
-"""Heartbeat files on the drive, of workers and supervisors, and the ages of a worker's heartbeats over a week.
+"""Heartbeat files on the drive, of workers and supervisors.
 
-Calls on the drive's files may hang with it; call them through `Drive`. The ages are samples for a chart, the oldest of
-each five minutes, in a small local file; a crash may lose one.
+Calls on the drive's files may hang with it; call them through `Drive`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-import os
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
-from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import MAX_JSON_BYTES, parse_json
 from supervisor_core.host.open_folder import OpenFolder
@@ -187,79 +183,6 @@ def in_words(state: WorkerState, verdict: Verdict, *, paused: bool) -> str:
     life = f"{state} and paused" if paused else str(state)
     resting = verdict.fine and verdict.health is Health.UNKNOWN
     return life if resting else f"{life}, {verdict.health}"
-
-
-STEP_SECONDS = 300
-FORGOTTEN_STEPS = 12  # an hour: a worker that wasn't looked at for so long was removed
-KEPT = 7 * 24 * 3600 // STEP_SECONDS + 1
-SAMPLE = struct.Struct("<If")
-"""The time in seconds since 1970, and the age in seconds."""
-
-
-class HeartbeatAge(NamedTuple):
-    """The age at one moment."""
-
-    at: datetime
-    seconds: float
-
-
-class HeartbeatAges:
-    """Keeps samples of the workers of one host. Used by one thread at a time."""
-
-    def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
-        self._oldest: dict[str, tuple[int, float]] = {}
-        """For each worker the current five minutes, and their oldest age."""
-
-    def seen(self, worker_id: str, age_seconds: float, now: datetime) -> None:
-        """Add the current age. It never raises; samples that can't be written are missing in `history`."""
-        step, age = int(now.timestamp()) // STEP_SECONDS, max(age_seconds, 0.0)
-        known = self._oldest.get(worker_id)
-        if known is not None and known[0] == step:
-            self._oldest[worker_id] = (step, max(known[1], age))
-            return
-        self._oldest = {each: held for each, held in self._oldest.items() if step - held[0] <= FORGOTTEN_STEPS}
-        self._oldest[worker_id] = (step, age)
-        if known is not None:
-            with contextlib.suppress(OSError, struct.error):
-                _append(_path(self._state_dir, worker_id), known[0] * STEP_SECONDS, known[1])
-
-
-def read_ages(state_dir: Path, worker_id: str, since: datetime, until: datetime) -> list[HeartbeatAge]:
-    """The samples between these moments, oldest first, without damaged ones."""
-    try:
-        data = _path(state_dir, worker_id).read_bytes()
-    except OSError:
-        return []
-    first, last = int(since.timestamp()), int(until.timestamp())
-    whole = data[: len(data) - len(data) % SAMPLE.size]
-    found = ((at, age) for at, age in SAMPLE.iter_unpack(whole) if first <= at <= last and math.isfinite(age))
-    return [HeartbeatAge(datetime.fromtimestamp(at, UTC), age) for at, age in _in_order(found) if age >= 0]
-
-
-def _in_order(found: Iterable[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Sort samples. After a clock was set back, the newer ones count."""
-    return sorted(dict(found).items())
-
-
-def _append(path: Path, at: int, age: float) -> None:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags, PRIVATE_FILE), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        size -= size % SAMPLE.size  # of one that was cut off nothing is left
-        if size >= 2 * KEPT * SAMPLE.size:
-            file.seek(size - KEPT * SAMPLE.size)
-            newer = file.read(KEPT * SAMPLE.size)
-            file.seek(0)
-            file.write(newer)
-            size = len(newer)
-        file.seek(size)
-        file.write(SAMPLE.pack(at, age))
-        file.truncate()
-
-
-def _path(state_dir: Path, worker_id: str) -> Path:
-    return state_dir / "workers" / f"{worker_id}.ages"
 
 
 @dataclass(frozen=True, slots=True)

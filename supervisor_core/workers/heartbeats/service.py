@@ -18,7 +18,7 @@ from supervisor_core.common.wakeups import COMMON_SECONDS, in_step
 from supervisor_core.storage.engine import SHARES
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.heartbeats.files import HeartbeatAges, SupervisorHeartbeat
+from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
 from supervisor_core.workers.status import WorkerStatus
 
@@ -106,7 +106,6 @@ class HeartbeatService(Service):
         self._parts = parts
         self._blocking = blocking
         self._look = look
-        self._ages = HeartbeatAges(parts.host.config.state_dir)
         self._every = parts.host.config.supervisor.heartbeat_seconds
         self._conditions: dict[str, tuple[WorkerState, Health]] = {}
         self._changed: set[str] = set()
@@ -176,32 +175,16 @@ class HeartbeatService(Service):
         with self._trouble("look", "the workers couldn't be checked"):
             async with asyncio.timeout(LOOK_SECONDS):
                 seen = {each.worker.id: each for each in await self._look()}
-        await self._rows(host, seen, only, ages=only is None)
+        await self._rows(host, seen, only)
         before = self._troubles.get("drive")
         with self._trouble("drive", "heartbeats can't be written to the drive"):
             await self._blocking(write_heartbeat_files, host, [said for said, _ in self._told(host, seen, only)])
         if self._troubles.get("drive") != before:
             await self._rows(host, seen, only)
 
-    def keep_ages(self, looked: Sequence[WorkerStatus]) -> None:
-        """Record the age of each running worker's heartbeat, for `history`."""
-        for seen in looked:
-            beat = seen.observation.heartbeat
-            if beat is not None and beat.at is not None and seen.observation.pid is not None:
-                self._ages.seen(seen.worker.id, (seen.at - beat.at).total_seconds(), seen.at)
-
-    async def _rows(
-        self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None, *, ages: bool = False
-    ) -> None:
-        told = self._told(host, seen, only)
-
-        def write() -> list[str]:
-            if ages:
-                self.keep_ages(list(seen.values()))
-            return self._write(told)
-
+    async def _rows(self, host: HostContext, seen: dict[str, WorkerStatus], only: Collection[str] | None) -> None:
         with self._trouble("ledger", "heartbeats can't be written to the ledger"):
-            failed = await self._blocking(write)
+            failed = await self._blocking(self._write, self._told(host, seen, only))
             if failed:
                 raise SupervisorError(f"{', '.join(failed)} couldn't be written; the log has details")
 

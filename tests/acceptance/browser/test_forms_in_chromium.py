@@ -25,7 +25,6 @@ from tests.support.homes import ROOT
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 FEW = GrammarContext(("OrionMX", "vega"), {"archive": ("vega",)})
 MANY = GrammarContext(tuple(f"W{number:03}" for number in range(150)), {}, "W007")

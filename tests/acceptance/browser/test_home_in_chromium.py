@@ -17,7 +17,6 @@ from tests.support.slack.host_pictures import READERS, hostile, picture
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 SIZES = ({"width": 1180, "height": 760}, {"width": 390, "height": 844})
 PAGES = {f"{count} {role}": home(picture(count, role), READERS[role]) for count in (1, 40, 400) for role in READERS}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import pytest
-
 from bot.demo.stage import Stage, set_up
 from playground.tests.support.browser import ARGUMENTS, CHROMIUM
 from tests.support.skips import skip_or_fail
@@ -14,8 +12,6 @@ from tests.support.slack import page_story
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
-
-pytestmark = pytest.mark.xdist_group("chromium")
 
 
 def test_a_form_is_denied_and_a_rollback_approved_undone_and_followed_by_one_that_degrades() -> None:

@@ -15,7 +15,6 @@ from tests.support.homes import Home, a_home, demo_command
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-pytestmark = pytest.mark.xdist_group("chromium")
 
 DESK, PHONE = {"width": 1180, "height": 760}, {"width": 390, "height": 844}
 MILLISECONDS = 20_000

@@ -136,18 +136,6 @@ async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(ho
     await notice.shows("check the channel before you repeat it")
 
 
-async def test_a_second_process_on_the_token_is_said_at_once(home: Home, slack: Playground, tmp_path: Path) -> None:
-    await started(home, slack)
-    with a_home(tmp_path / "other", make=SlackHome, slack={"access": ACCESS, "alert_channel": OPS}) as other:
-        assert isinstance(other, SlackHome)
-        other.slack = slack.environment
-        await asyncio.to_thread(other.start_daemon)
-        await slack.connected(2)
-        await slack.channel("ops").shows(1, "Another process may be using this app's token")
-        (service,) = [each for each in (await asked(other, "status"))["services"] if each["name"] == "slack"]
-        assert "another process uses the same token" in service["reason"]
-
-
 async def test_where_the_bot_is_no_member_the_asker_has_the_card_and_how_to_invite_it(
     home: Home, slack: Playground
 ) -> None:

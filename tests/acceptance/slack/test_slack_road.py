@@ -64,7 +64,7 @@ async def test_mistakes_help_and_status_are_answered_to_the_asker_alone(home: Ho
     await started(home, slack)
     operator = slack.user("operator")
     await operator.slash("/supervisor puase")
-    await operator.sees("Did you mean /supervisor pause OrionMX")
+    await operator.sees("Did you mean /supervisor pause")
     await operator.slash("/supervisor status")
     await operator.sees("OrionMX running")
     viewer = slack.user("viewer")

@@ -13,10 +13,10 @@ from slack_playground import Playground
 from supervisor_core.fleet.hub.known_hosts import SERVER
 from tests.support.daemon import short_silence
 from tests.support.daemon.fleet_faults.checker import FleetChecker
-from tests.support.daemon.fleet_faults.network import HUB
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER
 from tests.support.daemon.fleet_faults.traffic import Traffic
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.daemon.host_lines import HUB
 from tests.support.sampling import in_full, rounds
 from tests.support.waiting import wait_until
 
@@ -25,10 +25,8 @@ WORKERS = {"fetcher": NOTING_WORKER}
 NEAR, FAR = "near", "far"
 
 LINES: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "a host's, both ways": ("web-1", (NEAR, FAR)),
     "a host's, to the server": ("web-1", (NEAR,)),
     "a host's, from the server": ("web-1", (FAR,)),
-    "the hub's, both ways": (HUB, (NEAR, FAR)),
     "the hub's, to the server": (HUB, (NEAR,)),
     "the hub's, from the server": (HUB, (FAR,)),
 }

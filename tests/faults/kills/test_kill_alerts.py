@@ -12,7 +12,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import demo_command
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, is_well, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -54,7 +54,7 @@ async def once(home: SlackHome, slack: Playground) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", OF_THE_FLIP + OF_THE_POST)
+@pytest.mark.parametrize("point", distinct(OF_THE_FLIP + OF_THE_POST))
 async def test_killed_between_the_flip_and_the_post_it_is_told_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
@@ -72,7 +72,7 @@ async def test_killed_between_the_flip_and_the_post_it_is_told_once(
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", OF_A_PERSON)
+@pytest.mark.parametrize("point", distinct(OF_A_PERSON))
 async def test_killed_while_somebody_acknowledged_it_that_counts_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from supervisor_core.intake.approvals.rules import ApprovalState
 from tests.support.intake.approval_homes import ApprovalHome, an_approval_home
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
 S = ApprovalState
@@ -71,7 +71,7 @@ def told_once_nothing(home: ApprovalHome) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", VOTED + CARRIED_OUT)
+@pytest.mark.parametrize("point", distinct(VOTED + CARRIED_OUT))
 def test_killed_between_the_vote_and_the_execution_it_is_carried_out_once(home: ApprovalHome, point: str) -> None:
     asked = home.ask()
     killed(home, point, "approvals", "approve", asked.approval_id)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.homes import Home, a_home
-from tests.support.programs.armed import BESIDE, armed
+from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"
@@ -84,7 +84,7 @@ def told_once(home: Home) -> str:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", BEFORE_THE_HANDLER)
+@pytest.mark.parametrize("point", distinct(BEFORE_THE_HANDLER))
 def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) -> None:
     crash_at(home, point)
     assert told_once(home) == "success"
@@ -93,7 +93,7 @@ def test_killed_before_the_handler_began_it_is_run_once(home: Home, point: str) 
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", IN_THE_HANDLER)
+@pytest.mark.parametrize("point", distinct(IN_THE_HANDLER))
 def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home: Home, point: str) -> None:
     crash_at(home, point)
     assert told_once(home) == "interrupted"
@@ -107,7 +107,7 @@ def test_killed_while_the_handler_was_at_work_it_is_reported_as_interrupted(home
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", AFTER_THE_HANDLER)
+@pytest.mark.parametrize("point", distinct(AFTER_THE_HANDLER))
 def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home, point: str) -> None:
     crash_at(home, point)
     assert told_once(home) == "success"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")
@@ -87,7 +87,7 @@ def pause_all(home: Home) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", ROAD)
+@pytest.mark.parametrize("point", distinct(ROAD))
 @pytest.mark.parametrize("time", [1, 2], ids=["in the first", "in the second"])
 def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_none(
     home: Home, point: str, time: int
@@ -101,7 +101,7 @@ def test_killed_at_a_step_the_others_have_their_turn_or_are_told_that_they_had_n
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", AFTERWARDS)
+@pytest.mark.parametrize("point", distinct(AFTERWARDS))
 def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home, point: str) -> None:
     task = killed(home, point, "restart all")
     outcomes = [word for _, word in goes_on(home, task)]
@@ -109,7 +109,7 @@ def test_killed_while_a_result_is_written_at_most_the_next_is_cut_off(home: Home
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", CUT_OFF)
+@pytest.mark.parametrize("point", distinct(CUT_OFF))
 def test_killed_in_the_middle_of_one_it_keeps_going_where_it_was_told_to(home: Home, point: str) -> None:
     task = killed(home, point, "restart all --keep-going")
     assert [word for _, word in goes_on(home, task)] == ["interrupted", "success", "success"]

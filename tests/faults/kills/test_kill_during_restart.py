@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.kills.test_kill_at_every_step import AFTER_THE_HANDLER, BEFORE_THE_HANDLER
 from tests.support.homes import Home, a_home
-from tests.support.programs.armed import BESIDE, armed
+from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.waiting import wait_until
 
 TASK = "task_20260205_001"
@@ -68,7 +68,7 @@ def told_once(home: Home, outcome: str) -> dict[str, Any]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", BEFORE_THE_HANDLER)
+@pytest.mark.parametrize("point", ["flag.row:after", "jobs_t.started:before"])
 def test_killed_before_it_began_it_is_done_once(home: Home, point: str) -> None:
     old = crash_at(home, point)
     assert home.running_copies("OrionMX") == [old]
@@ -77,7 +77,7 @@ def test_killed_before_it_began_it_is_done_once(home: Home, point: str) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", WITH_THE_OLD_ONE)
+@pytest.mark.parametrize("point", distinct(WITH_THE_OLD_ONE))
 def test_killed_before_the_stop_it_is_interrupted_and_the_old_one_goes_on(home: Home, point: str) -> None:
     old = crash_at(home, point)
     assert told_once(home, "interrupted")["details"]["pid"] == old
@@ -96,7 +96,7 @@ def test_killed_between_stop_and_start_it_is_interrupted_and_the_worker_is_broug
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", WITH_THE_NEW_ONE)
+@pytest.mark.parametrize("point", distinct(WITH_THE_NEW_ONE))
 def test_killed_after_the_start_it_is_interrupted_and_no_second_one_is_started(home: Home, point: str) -> None:
     old = crash_at(home, point)
     (new,) = home.running_copies("OrionMX")
@@ -106,7 +106,7 @@ def test_killed_after_the_start_it_is_interrupted_and_no_second_one_is_started(h
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", AFTER_THE_HANDLER)
+@pytest.mark.parametrize("point", ["jobs_t.done:after"])
 def test_killed_after_the_outcome_was_written_it_is_told_all_the_same(home: Home, point: str) -> None:
     crash_at(home, point)
     (new,) = home.running_copies("OrionMX")

@@ -12,7 +12,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import a_home, demo_command
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -38,7 +38,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", distinct(POINTS))
 async def test_killed_while_it_was_escalated_people_are_called_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:

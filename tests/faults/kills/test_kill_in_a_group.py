@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")
@@ -68,13 +68,13 @@ def check(home: Home, found: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", IN_THE_GROUP)
+@pytest.mark.parametrize("point", distinct(IN_THE_GROUP))
 def test_killed_while_a_group_is_paused_each_worker_has_an_outcome_that_is_true(home: Home, point: str) -> None:
     check(home, results(home, killed(home, point)))
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", RESULTS)
+@pytest.mark.parametrize("point", distinct(RESULTS))
 def test_killed_within_a_batch_of_result_files_each_is_there_once_and_whole(home: Home, point: str) -> None:
     """Those of the first that are done; the last one may be cut off meanwhile."""
     found = results(home, killed(home, point))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.daemon.daemon_homes import SLEEPER
 from tests.support.homes import Home, a_home
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
 WORKERS = ("W1", "W2", "W3")
@@ -40,7 +40,7 @@ def decisions(home: Home, task_id: str) -> list[str]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", distinct(POINTS))
 def test_killed_at_a_decision_it_takes_each_one_once_and_ends(home: Home, point: str) -> None:
     daemon = home.start_daemon(program=armed(point))
     task_id = home.json("send", "restart all --batch 1 --healthy 0m")["task_id"]

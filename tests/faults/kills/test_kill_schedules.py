@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.homes import Home, a_home
 from tests.support.intake.schedule_homes import comes_due, make_due, scheduled
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
 ADD = 'schedule add nightly "daily 03:00" pause OrionMX hotfix'
@@ -39,7 +39,7 @@ def actions(home: Home) -> list[str]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", ADDED)
+@pytest.mark.parametrize("point", distinct(ADDED))
 def test_killed_while_it_was_added_it_is_there_with_its_row_or_not_at_all(home: Home, point: str) -> None:
     killed(home, point, "send", ADD)
     there = point == ADDED[1]
@@ -50,7 +50,7 @@ def test_killed_while_it_was_added_it_is_there_with_its_row_or_not_at_all(home: 
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", REMOVED)
+@pytest.mark.parametrize("point", distinct(REMOVED))
 def test_killed_while_it_was_removed_it_is_gone_with_its_row_or_goes_on(home: Home, point: str) -> None:
     home.supervisor("send", ADD)
     killed(home, point, "send", "schedule remove nightly")
@@ -60,7 +60,7 @@ def test_killed_while_it_was_removed_it_is_gone_with_its_row_or_goes_on(home: Ho
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", RUN)
+@pytest.mark.parametrize("point", distinct(RUN))
 def test_killed_while_it_was_run_that_time_is_run_once(home: Home, point: str) -> None:
     home.supervisor("send", ADD)
     make_due(home, "nightly")

@@ -12,7 +12,7 @@ import pytest
 
 from slack_playground import Playground
 from tests.support.homes import a_home, demo_command
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import ACCESS, SlackHome, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -42,7 +42,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", distinct(POINTS))
 async def test_killed_while_a_storm_becomes_one_message_it_is_one_and_holds_all(
     home: SlackHome, slack: Playground, point: str
 ) -> None:

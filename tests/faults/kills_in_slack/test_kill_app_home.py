@@ -12,6 +12,7 @@ import pytest
 from slack_playground import Playground
 from tests.support.homes import ROOT
 from tests.support.programs import armed as arming
+from tests.support.programs.armed import distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=20)
@@ -26,7 +27,7 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", distinct(POINTS))
 async def test_a_page_is_brought_up_to_date_after_a_crash(home: SlackHome, slack: Playground, point: str) -> None:
     daemon = await started(home, slack, arming.armed(point))
     operator = slack.user("operator")

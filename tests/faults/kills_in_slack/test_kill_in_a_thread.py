@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from slack_playground import Playground
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -42,7 +42,7 @@ def thread(slack: Playground) -> list[dict[str, Any]]:
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", OF_THE_WORD)
+@pytest.mark.parametrize("point", distinct(OF_THE_WORD))
 async def test_killed_while_it_told_who_is_concerned_they_are_told_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
@@ -56,7 +56,7 @@ async def test_killed_while_it_told_who_is_concerned_they_are_told_once(
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", OF_THE_DENIAL)
+@pytest.mark.parametrize("point", distinct(OF_THE_DENIAL))
 async def test_killed_while_it_told_of_a_denial_its_requester_is_told_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:
@@ -71,7 +71,7 @@ async def test_killed_while_it_told_of_a_denial_its_requester_is_told_once(
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", OF_THE_FILE)
+@pytest.mark.parametrize("point", distinct(OF_THE_FILE))
 async def test_killed_while_it_shared_a_file_the_file_is_there_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from tests.support.programs.armed import armed
+from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
@@ -79,7 +79,7 @@ async def test_killed_while_it_is_asked_for_it_is_asked_once(home: SlackHome, sl
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("point", WHILE_VOTED)
+@pytest.mark.parametrize("point", distinct(WHILE_VOTED))
 async def test_killed_between_the_vote_and_the_end_it_is_carried_out_once(
     home: SlackHome, slack: Playground, point: str
 ) -> None:

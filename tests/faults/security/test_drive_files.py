@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import stat
@@ -14,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from bot.answers.logs import ReportReader
-from supervisor_core.diagnosis.reports.files import write_report
 from supervisor_core.host import drive_files, open_folder
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive
@@ -292,14 +292,16 @@ def test_a_report_swapped_after_it_was_written_is_not_passed_on(
 ) -> None:
     """The thread in Slack got a private key."""
     (tmp_path / "var").mkdir()
-    content = '{\n  "a": 1\n}\n'
-    written = write_report(Drive(drive), drive / "logs", tmp_path / "var", lambda: "r.json", content.encode(), MODE)
+    content, path = '{\n  "a": 1\n}\n', drive / "logs" / "diagnostics" / "r.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    digest = hashlib.sha256(content.encode()).hexdigest()
     reports = ReportReader(drive, tmp_path / "var")
-    assert reports.read(str(written.path), written.sha256) == content
-    written.path.unlink()
-    trap(written.path, secret)
-    assert reports.read(str(written.path), written.sha256) == ""
-    assert reports.read(str(written.path), "") == ""
+    assert reports.read(str(path), digest) == content
+    path.unlink()
+    trap(path, secret)
+    assert reports.read(str(path), digest) == ""
+    assert reports.read(str(path), "") == ""
 
 
 @pytest.mark.parametrize("trap", [a_link, a_hard_link, a_fifo, a_socket, a_full_folder, a_link_to_a_device])

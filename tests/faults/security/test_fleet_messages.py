@@ -41,7 +41,7 @@ def command(host: str, key: KeyPair, task_id: str, late: bool = False) -> bytes:
 
 
 def question(host: str, key: KeyPair, asked_at: datetime, name: str = "q1") -> bytes:
-    body = {"question": "versions", "about": {}, "asked_at": to_text(asked_at), "id": name}
+    body = {"question": "usage", "about": {}, "asked_at": to_text(asked_at), "id": name}
     return signed(QUESTION, host, body, key)
 
 

@@ -74,7 +74,7 @@ class Shell:
             except OSError:
                 continue
             words = self.words(int(entry.name))
-            if here and not ended and not {"supervisor_core.cli", "tests.support.programs.warm"} & set(words):
+            if here and not ended and not {"supervisor_core.cli", "-c"} & set(words):
                 found.append(int(entry.name))  # no command of the supervisor that is just ending
         return sorted(found)
 

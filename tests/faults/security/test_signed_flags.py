@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from supervisor_core.commands.flags import Trust, sign
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import flag_trust, opened_ledger
 from supervisor_core.intake.inbox.intake import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, START, Scene
+from tests.support.configurations import configured
 
 HOUR = timedelta(hours=1)
 TRUST = Trust(SECRET, HOUR, "TestHost")
@@ -23,25 +22,19 @@ TRUST = Trust(SECRET, HOUR, "TestHost")
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    (tmp_path / "nas").mkdir()
-    worker = {"command": ["{python}", "-V"]}
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "inbox": {"secret": SECRET},
-        "workers": {"OrionMX": {**worker, "team": "archive"}, "West": worker},
-        "teams": {"archive": {"operators": ["U0TEAM"], "approvers": ["U0TEAMAPP"]}},
-        "slack": {
-            "access": {
-                "viewers": ["U0VIEWER"],
-                "operators": ["U0OPER", "S0OPS", "*"],
-                "approvers": ["U0APP"],
-                "commands": {"restart": ["U0RESTARTS"]},
-            }
-        },
+    access = {
+        "viewers": ["U0VIEWER"],
+        "operators": ["U0OPER", "S0OPS", "*"],
+        "approvers": ["U0APP"],
+        "commands": {"restart": ["U0RESTARTS"]},
     }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    config = load_supervisor_config(tmp_path / "config.yaml")
+    config = configured(
+        tmp_path,
+        {"OrionMX": {"team": "archive"}, "West": {}},
+        inbox={"secret": SECRET},
+        teams={"archive": {"operators": ["U0TEAM"], "approvers": ["U0TEAMAPP"]}},
+        slack={"access": access},
+    )
     with opened_ledger(config) as ledger:
         yield Scene(open_doors(config), ledger)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from supervisor_core.alerts.actions import AlertOver
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState
 from supervisor_core.workers.conditions.rules import Condition, Target
-from tests.support.alerts.alert_service import NEVER, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.alerts.delivery import whole_round
 from tests.support.slack.counting_slack import Clock, CountingSlack
 
@@ -79,15 +78,6 @@ def test_the_first_goes_out_at_once_and_those_that_follow_a_second_later(desk: A
     assert len(desk.heard()) == 1, "nobody was told within the last second"
 
 
-def test_who_is_gathered_and_well_again_within_the_second_is_recorded_and_not_told(desk: AlertDesk) -> None:
-    desk.down("W1", "W2")
-    desk.wait(0.5)
-    desk.well("W2")
-    desk.wait(HOUR / 2)
-    assert len(desk.heard()) == 1
-    assert (desk.one("W2").state, desk.one("W2").decided) == (AlertState.CLOSED, "healed")
-
-
 def test_messages_that_were_posted_become_members_and_say_so(desk: AlertDesk) -> None:
     for name in NAMES[:5]:
         desk.down(name)
@@ -102,14 +92,6 @@ def test_messages_that_were_posted_become_members_and_say_so(desk: AlertDesk) ->
     card = desk.shown("W1")
     assert f"Part of the alert for several workers `{storm(desk).alert_id}`" in str(card)
     assert [block["type"] for block in blocks_of(card)].count("actions") == 0
-
-
-def test_who_was_told_lately_joins_though_it_was_just_seen_again(desk: AlertDesk) -> None:
-    desk.down("W1", decision=replace(NEVER, words="it ended"))
-    desk.wait(5)
-    desk.down(*NAMES[:6])
-    assert {each.parent_id for each in desk.all_alerts()} == {storm(desk).alert_id}
-    assert desk.heard()[-1] == "post: 6 workers have problems: 6 down"
 
 
 def test_seen_in_one_look_they_are_one_message_from_the_start_to_the_end(desk: AlertDesk) -> None:
@@ -146,23 +128,6 @@ def test_a_digest_whose_members_are_well_takes_more_until_the_window_is_over(des
     assert desk.heard()[-1] == "edit: All workers recovered after 10 s"
 
 
-def test_after_the_window_a_new_trouble_has_its_own_message_though_the_storm_is_not_over(desk: AlertDesk) -> None:
-    desk.down(*NAMES[:6])
-    desk.wait(WINDOW + 1)
-    desk.heard()
-    desk.down("W7")
-    assert [line.split(":")[1] for line in desk.heard()] == [" W7 is down"]
-    assert desk.one("W7").parent_id is None
-
-
-def test_a_trickle_is_no_storm(desk: AlertDesk) -> None:
-    for name in NAMES:
-        desk.down(name)
-        desk.wait(7)
-    assert [line.split(" ")[0] for line in desk.heard()] == ["post:"] * len(NAMES)
-    assert digests(desk) == []
-
-
 def test_who_acknowledges_a_digest_looks_after_all_of_them(desk: AlertDesk) -> None:
     desk.down(*NAMES)
     asked = desk.request()
@@ -180,36 +145,12 @@ def test_who_acknowledges_a_digest_looks_after_all_of_them(desk: AlertDesk) -> N
         desk.alerts.acknowledge(storm(desk).alert_id, desk.request(), desk.now)
 
 
-def test_nobody_looks_after_it_so_one_reminder_comes_for_all(desk: AlertDesk) -> None:
-    desk.down(*NAMES)
-    desk.well("W1")
-    desk.heard()
-    desk.wait(HOUR)
-    edit, reply = desk.heard()
-    assert edit.startswith("edit: 8 workers have problems")
-    assert reply.startswith(
-        "reply: :bell: Still open, and nobody has acknowledged it: The outage of several workers isn't over. 8 of 9"
-    )
-
-
 def test_muted_workers_are_no_part_of_a_storm_and_a_storm_at_the_end_of_a_mute_is_one_message(desk: AlertDesk) -> None:
     desk.alerts.mute(NAMES, 600, desk.request(), desk.now)
     desk.down(*NAMES)
     assert (desk.heard(), digests(desk)) == ([], [])
     desk.wait(600)
     assert desk.heard() == ["post: 9 workers have problems: 9 down"]
-
-
-def test_who_is_muted_while_being_gathered_is_no_part_of_the_storm_that_follows(desk: AlertDesk) -> None:
-    desk.down("W1", "W2", "W3")
-    desk.alerts.mute(["W2"], 600, desk.request(), desk.now)
-    desk.alerting.see([])
-    desk.down("W4", "W5", "W6", "W7", "W8")
-    assert desk.one("W2").parent_id is None
-    assert desk.one("W2").told is None
-    assert {desk.one(name).parent_id for name in ("W1", "W3", "W8")} == {storm(desk).alert_id}
-    desk.wait(600)
-    assert desk.heard()[-1].startswith("post: W2 is down")
 
 
 def test_many_that_come_and_go_are_one_message_too(desk: AlertDesk) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
-from bot.views.blocks import blocks_of
-from supervisor_core.alerts.actions import AlertOver, NoSuchAlert
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.commands.command import Outcome
-from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
+from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
-from tests.support.alerts.alert_service import ANN, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 HOUR = 3600.0
 SECOND = timedelta(seconds=1)
@@ -63,16 +56,6 @@ def test_it_becomes_worse_and_better_within_one_alert_and_only_the_worse_is_said
     desk.degraded("North")
     assert desk.heard() == ["edit: North is degraded: reports an error: no space left"]
     assert len(desk.of("North")) == 1
-
-
-def test_another_reason_is_shown_and_other_figures_are_not(desk: AlertDesk) -> None:
-    desk.degraded("North", error="3 files fail")
-    desk.heard()
-    desk.degraded("North", error="4 files fail")
-    assert desk.heard() == []
-    desk.degraded("North", error="the disk is full")
-    assert desk.heard() == ["edit: North is degraded: reports an error: the disk is full"]
-    assert len(desk.flips("North")) == 2
 
 
 def test_who_is_brought_back_by_itself_is_a_line_that_counts_and_no_alarm(desk: AlertDesk) -> None:
@@ -133,18 +116,6 @@ def test_a_crash_loop_is_one_message_from_the_first_crash_after_a_short_run_to_t
     assert reply.startswith("reply: :small_red_triangle: Escalated")
     assert len(desk.of("North")) == 1
     assert [flip.new for flip in desk.flips("North")][-2:] == ["down", "restart_limit"]
-
-
-def test_without_a_backoff_the_second_crash_is_told_within_a_second(desk: AlertDesk) -> None:
-    desk.down("North", decision=None)
-    desk.starts("North")
-    desk.wait(0.5)
-    desk.down("North", decision=None, lived=0.4)
-    desk.wait(0.3)
-    desk.starts("North")
-    assert desk.heard() == []
-    desk.wait(0.7)
-    assert len(desk.heard()) == 1
 
 
 def test_who_does_not_come_back_in_time_or_will_take_longer_is_told_of_at_once(desk: AlertDesk) -> None:
@@ -301,20 +272,6 @@ def test_a_worker_without_a_heartbeat_recovers_when_that_is_seen(desk: AlertDesk
     assert desk.heard() == [f"edit: North recovered after {'2 min 30 s' if frozen else '1 min 30 s'}"]
 
 
-def test_an_alert_that_came_and_went_while_slack_was_away_is_one_line(desk: AlertDesk) -> None:
-    desk.away = True
-    desk.down("North")
-    desk.down("South")
-    desk.wait(120)
-    desk.well("North")
-    desk.wait(60)
-    desk.away = False
-    desk.tell()
-    gone, holds = desk.heard()
-    assert gone.startswith("post: North recovered after 2 min")
-    assert holds.startswith("post: South is down")
-
-
 def test_another_daemon_goes_on_where_the_last_one_ended(desk: AlertDesk) -> None:
     desk.down("North")
     desk.down("South", decision=None)
@@ -341,89 +298,3 @@ def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> N
     other.work(desk.now)
     assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
     assert desk.one("North").state is AlertState.CLOSED
-
-
-def test_who_fell_and_rose_between_two_transactions_is_recorded_as_both(desk: AlertDesk) -> None:
-    dead = desk.status("North", WorkerState.STOPPED, died=True, ended_at=desk.now)
-    desk.wait(1)
-    desk.look(dead, desk.status("North"))
-    assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
-
-
-def test_a_thousand_at_once_are_all_recorded_in_few_transactions(tmp_path: Path) -> None:
-    names = [f"W{number}" for number in range(1000)]
-    with an_alert_desk(tmp_path, *names) as desk:
-        desk.well(*names)
-        commits = []
-        with desk.ledger.listening(lambda: commits.append(1)):
-            desk.away = True
-            desk.down(*names)
-        assert len(commits) <= 5
-        assert len([each for each in desk.alerts.shown() if each.target.kind == WORKER]) == 1000
-
-
-def test_parts_of_the_host_have_conditions_as_workers_do(desk: AlertDesk) -> None:
-    drive = Target("drive", "TestHost")
-    gone = Reading(Condition.DRIVE_UNREACHABLE, "the drive at /mnt/nas hangs", desk.now)
-    desk.alerting.observe(drive, gone)
-    desk.work()
-    assert desk.heard() == ["post: The drive of TestHost can't be reached: the drive at /mnt/nas hangs"]
-    desk.wait(30)
-    desk.alerting.observe(drive, Reading(Condition.WELL, "the drive answers", desk.now))
-    desk.work()
-    assert desk.heard() == ["edit: The drive of TestHost recovered after 30 s"]
-
-
-def test_nothing_can_be_done_about_what_is_over_or_not_there(desk: AlertDesk) -> None:
-    desk.down("North")
-    desk.well("North")
-    with pytest.raises(AlertOver, match="already closed"):
-        desk.alerts.acknowledge(desk.one("North").alert_id, desk.request(), desk.now)
-    with pytest.raises(NoSuchAlert, match="No alert 'nothing'"):
-        desk.alerts.snooze("nothing", desk.request())
-
-
-def carried_out(
-    connection: Connection, task_id: str, handler: str, params: dict[str, Any], outcome: Outcome, now: datetime
-) -> None:
-    """A command for North that has ended."""
-    job = jobs.file(
-        connection, "TestHost", jobs.NewJob(task_id, "North", handler, params, None, ANN, "slack", now), now
-    )
-    assert job is not None
-    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, outcome, now, 1.0)):
-        assert take(connection, "TestHost", step, now)
-
-
-def test_the_undo_of_a_change_works_once_for_each_try_and_goes_once_it_is_undone(desk: AlertDesk) -> None:
-    def ends(task_id: str, handler: str, outcome: Outcome, undoes: str = "") -> None:
-        desk.ledger.write(
-            partial(
-                carried_out,
-                task_id=task_id,
-                handler=handler,
-                params={"task_id": undoes or None},
-                outcome=outcome,
-                now=desk.now,
-            )
-        )
-
-    def undo_button() -> str | None:
-        buttons = [each for block in blocks_of(desk.shown("North")) for each in block.get("elements", ())]
-        return next((each["value"] for each in buttons if each.get("action_id") == "command:undo"), None)
-
-    ends("task_1", "update_code", Outcome.done(message="m", before="a" * 40, after="b" * 40))
-    desk.wait(10)
-    desk.down("North")
-    first = undo_button()
-    desk.wait(10)
-    ends("task_2", "undo_code", Outcome.failed("Another command is changing it."), "task_1")
-    again = undo_button()
-    assert None not in (first, again)
-    assert first != again, "a button gives one command"
-    desk.wait(10)
-    ends("task_3", "undo_code", Outcome.done(message="m", undone_task_id="task_1"))
-    assert undo_button() is None
-    desk.heard()
-    desk.down("North")
-    assert desk.heard() == ["edit: North is down: exited (code 1) after 5 min"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -70,62 +69,6 @@ def test_who_is_looked_after_stays_so_when_the_drive_comes_back(desk: AlertDesk)
     assert [line for line in desk.heard() if "W1" in line] == []
 
 
-def test_who_was_told_before_has_a_while_to_be_heard_again_when_the_drive_is_back(desk: AlertDesk) -> None:
-    desk.stale("W1")
-    drive_is(desk, away=True)
-    desk.wait(60)
-    desk.heard()
-    drive_is(desk, away=False)
-    desk.wait(10)
-    desk.stale("W1", ago=380)
-    assert [line for line in desk.heard() if line.startswith("reply")] == []
-    desk.wait(25)
-    (said,) = [line for line in desk.heard() if line.startswith("reply")]
-    assert "W1" in said
-
-
-def test_who_is_muted_in_a_storm_is_not_called_for_by_its_digest(desk: AlertDesk) -> None:
-    desk.down(*NAMES)
-    desk.alerts.mute(NAMES, 3 * int(HOUR), desk.request(), desk.now)
-    desk.work()
-    desk.heard()
-    desk.wait(2 * HOUR)
-    assert [line for line in desk.heard() if line.startswith("reply")] == []
-    desk.wait(HOUR + 60)
-    assert len([line for line in desk.heard() if line.startswith("reply")]) == 1, "it ends out loud"
-
-
-def test_workers_that_flap_together_are_one_message(desk: AlertDesk) -> None:
-    for _ in range(3):
-        desk.degraded(*NAMES)
-        desk.wait(40)
-        desk.well(*NAMES)
-        desk.wait(40)
-    posts = [line for line in desk.heard() if line.startswith("post")]
-    assert len(posts) <= 4, posts
-    desk.wait(2 * HOUR)
-    assert desk.alerts.shown() == []
-
-
-def test_a_storm_of_warnings_that_becomes_critical_is_said_aloud(desk: AlertDesk) -> None:
-    desk.degraded(*NAMES)
-    desk.wait(60)
-    desk.heard()
-    desk.down(*NAMES)
-    assert [line.split(":")[0] for line in desk.heard()] == ["edit", "reply"]
-
-
-def test_a_clock_that_is_set_back_keeps_no_first_word_back(desk: AlertDesk) -> None:
-    desk.down("W1", "W2")
-    assert desk.one("W2").decided == "gathered"
-    desk.heard()
-    desk.now -= timedelta(hours=1)
-    desk.work()
-    desk.down("W3")
-    desk.wait(2)
-    assert sorted(line.split(":")[1] for line in desk.heard()) == [" W2 is down", " W3 is down"]
-
-
 def test_paused_monitoring_is_about_a_storm_too(desk: AlertDesk) -> None:
     desk.down(*NAMES[:6])
     desk.resting = True
@@ -162,40 +105,6 @@ def test_what_was_over_long_ago_is_let_go_of_and_how_everybody_is_stays_known(de
     assert desk.alerts.shown() == []
 
 
-def test_a_storm_of_warnings_in_quiet_hours_is_a_summary_and_one_message_in_the_morning(tmp_path: Path) -> None:
-    night = {"days": "mon-sun", "from": "08:00", "to": "10:00", "zone": "UTC"}
-    with an_alert_desk(tmp_path, *NAMES, alerts={"quiet_hours": [night]}) as desk:
-        desk.well(*NAMES)
-        drive_is(desk, away=True)
-        desk.wait(60)
-        desk.degraded(*NAMES)
-        drive_is(desk, away=False)
-        desk.wait(600)
-        assert [line for line in desk.heard() if line.startswith("post")] == [
-            "post: The drive of TestHost can't be reached: the drive at /mnt/nas hangs"
-        ]
-        desk.restart()
-        desk.wait(HOUR)
-        posts = [line for line in desk.heard() if line.startswith("post")]
-        assert len(posts) == 2, posts
-        assert posts[1] == "post: 9 workers have problems: 9 degraded"
-
-
-def test_a_worker_that_leaves_a_storm_by_the_configuration_is_struck_from_it(desk: AlertDesk) -> None:
-    desk.down(*NAMES)
-    desk.heard()
-    desk.configure(*NAMES[:8])
-    desk.restart()
-    desk.work()
-    assert desk.heard() == ["edit: 8 workers have problems: 8 down · 1 recovered"]
-    desk.configure("W1")
-    desk.restart()
-    desk.work()
-    desk.well("W1")
-    desk.wait(60)
-    assert desk.alerts.shown() == []
-
-
 def test_without_slack_a_storm_is_told_beyond_it_and_somebody_who_looks_after_a_member_is_kept(tmp_path: Path) -> None:
     settings = {"slack": {"enabled": False, "alert_channel": ""}, "alerts": {"webhook": {"url": "http://127.0.0.1:9/"}}}
     with an_alert_desk(tmp_path, *NAMES, **settings) as desk:
@@ -228,39 +137,6 @@ def test_a_storm_that_nobody_looks_after_escalates_once_for_all(tmp_path: Path) 
         assert "U0BOSS" in replies[0]
 
 
-def test_unmute_all_ends_a_maintenance_of_all_for_this_time(tmp_path: Path) -> None:
-    planned = {"target": "all", "cron": "0 9 * * *", "minutes": 60, "zone": "UTC"}
-    with an_alert_desk(tmp_path, alerts={"maintenance": [planned]}) as desk:
-        desk.well("North", "South")
-        desk.wait(60)
-        desk.down("North")
-        drive_is(desk, away=True)
-        assert desk.heard() == []
-        request = desk.request()
-        assert desk.alerts.unmute(["North"], desk.request(), desk.now) == [], "that one is not all"
-        for _ in range(2):
-            ended = desk.alerts.unmute(["North", "South"], request, desk.now, everything=True)
-            assert ended == ["North", "South"]
-        desk.work()
-        desk.restart()
-        desk.wait(600)
-        assert len(desk.heard()) == 2
-
-
-def test_an_escalation_is_no_opening_so_it_neither_delays_a_first_word_nor_makes_a_storm(tmp_path: Path) -> None:
-    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
-    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps, "renotify_minutes": 0}) as desk:
-        desk.well(*NAMES)
-        for name in NAMES[:5]:
-            desk.down(name)
-            desk.wait(5)
-        desk.wait(600 - 5)
-        assert len([line for line in desk.heard() if line.startswith("reply")]) == 5
-        desk.down("W6")
-        assert [line.split(":")[1] for line in desk.heard()] == [" W6 is down"]
-        assert desk.one("W1").parent_id is None
-
-
 def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message_of_its_own(desk: AlertDesk) -> None:
     desk.down(*NAMES)
     for _ in range(3):
@@ -273,17 +149,3 @@ def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message
     desk.wait(HOUR)
     posts = [line for line in desk.heard() if line.startswith("post")]
     assert any("W1 is down" in line for line in posts), posts
-
-
-def test_who_was_told_by_a_digest_and_never_was_well_is_told_of_after_flapping(desk: AlertDesk) -> None:
-    desk.degraded(*NAMES)
-    for _ in range(3):
-        desk.wait(40)
-        desk.down("W1")
-        desk.wait(40)
-        desk.degraded("W1")
-    desk.well(*NAMES[1:])
-    assert any("Flapping: " in line and "W1" in line for line in desk.heard())
-    desk.wait(HOUR)
-    posts = [line for line in desk.heard() if line.startswith("post")]
-    assert any("W1 is degraded" in line for line in posts), posts

@@ -119,13 +119,3 @@ def test_in_quiet_hours_only_what_is_critical_is_escalated(tmp_path: Path) -> No
         assert len(desk.heard()) == 2, "the morning's summary, and its first word"
         desk.wait(10 * MINUTE)
         assert called(desk) == ["reply: :rotating_light: <@U0BEN> <!subteam^S0NIGHT>"]
-
-
-def test_the_alert_channel_itself_is_told_in_the_thread_and_in_the_channel(tmp_path: Path) -> None:
-    steps = [{"after_minutes": 10, "to": ["C0OPS"]}]
-    with an_alert_desk(tmp_path, alerts={"escalation": steps}) as desk:
-        desk.well("North")
-        desk.down("North")
-        desk.heard()
-        desk.wait(10 * MINUTE)
-        assert called(desk) == ["reply: :rotating_light:"]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.alerts import flips
 from supervisor_core.alerts.rules import Alert, AlertState
 from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
 from supervisor_core.workers.health import WorkerState
@@ -145,16 +144,6 @@ def test_a_restart_of_the_daemon_goes_on_with_it_and_ends_it_in_time(desk: Alert
     assert [each.split(" after ")[0] for each in desk.heard()] == ["edit: North recovered"]
 
 
-def test_a_mute_of_the_worker_is_about_its_flapping_too(desk: AlertDesk) -> None:
-    desk.alerts.mute(["North"], 3600, desk.request(), desk.now)
-    flap(desk, 3)
-    assert desk.heard() == []
-    assert of_flapping(desk)[0].decided == "muted"
-    desk.alerts.unmute(["North"], desk.request(), desk.now)
-    desk.work()
-    assert [each.split(":")[1] for each in desk.heard()] == [" Flapping"]
-
-
 def test_a_warning_that_comes_and_goes_waits_for_the_morning(tmp_path: Path) -> None:
     night = {"from": "09:00", "to": "17:00"}
     with an_alert_desk(tmp_path, alerts={**RULES, "quiet_hours": [night]}) as desk:
@@ -165,16 +154,3 @@ def test_a_warning_that_comes_and_goes_waits_for_the_morning(tmp_path: Path) -> 
             desk.well("North")
         assert desk.heard() == []
         assert of_flapping(desk)[0].decided == "quiet_hours"
-
-
-def test_many_that_go_down_once_do_not_flap(tmp_path: Path) -> None:
-    names = [f"W{number}" for number in range(300)]
-    with an_alert_desk(tmp_path, *names, alerts=RULES) as desk:
-        desk.away = True
-        desk.well(*names)
-        desk.down(*names)
-        desk.well(*names)
-        assert {alert.target.kind for alert in desk.all_alerts()} == {"worker"}
-        assert desk.ledger.read(lambda connection: flips.current_conditions(connection, "TestHost")).keys() == {
-            Target("worker", name) for name in names
-        }

@@ -9,6 +9,7 @@ import pytest
 from supervisor_core.common import crashpoints
 from supervisor_core.workers.status import WorkerStatus
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.programs.armed import distinct
 
 POINTS = (
     "suppressions_t.window:before",
@@ -80,7 +81,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         return story(calm)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", distinct(POINTS))
 def test_power_that_goes_at_each_step_changes_nothing_that_people_see(
     point: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

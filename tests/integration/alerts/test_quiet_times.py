@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.workers.conditions.rules import Condition, Reading, Target
-from tests.support.alerts.alert_service import BEGINNING, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
-HOUR = 3600.0
 NIGHT = {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"}  # in winter, 21:00 to 06:00 UTC
 DRIVE = Target("drive", "TestHost")
 BACKUP = {"target": "North", "cron": "0 3 * * *", "minutes": 60}
@@ -115,40 +113,6 @@ def test_a_restart_in_the_night_and_a_daemon_that_was_away_in_the_morning_change
         assert desk.heard() == []
 
 
-def test_two_nights_that_adjoin_are_one_and_whole_days_follow_on_each_other(tmp_path: Path) -> None:
-    rules: list[dict[str, Any]] = [
-        {"days": "thu", "from": "22:00", "to": "23:59"},
-        {"days": "fri", "from": "00:00", "to": "07:00"},
-    ]
-    with an_alert_desk(tmp_path, alerts={"quiet_hours": rules}) as desk:  # the story begins on a Thursday
-        desk.well("North")
-        at(desk, "23:00")
-        desk.degraded("North")
-        at(desk, "06:59")
-        assert desk.heard() == []
-        at(desk, "07:00")
-        assert len(desk.heard()) == 2
-        assert filed(desk) == []
-
-
-def test_quiet_hours_that_are_taken_out_of_the_configuration_end_at_once(tmp_path: Path) -> None:
-    with an_alert_desk(tmp_path, alerts={"quiet_hours": [NIGHT], "maintenance": [BACKUP]}) as desk:
-        desk.well("North", "South")
-        at(desk, "03:30")
-        desk.down("North")
-        desk.degraded("South")
-        assert desk.heard() == []
-        desk.settings = {}
-        desk.configure()
-        desk.work()
-        desk.wait(2)
-        assert [each.split(":")[1].split(" is ")[0].strip() for each in desk.heard()] == [
-            "Quiet hours ended",
-            "North",
-            "South",
-        ]
-
-
 def test_in_maintenance_nobody_hears_and_at_its_end_what_holds_is_said(tmp_path: Path) -> None:
     with an_alert_desk(tmp_path, alerts={"maintenance": [BACKUP], "renotify_minutes": 0}) as desk:
         desk.well("North", "South")
@@ -178,18 +142,6 @@ def test_maintenance_of_all_is_about_the_host_too_and_of_a_pattern_about_its_wor
         assert desk.heard() == []
 
 
-def test_windows_that_overlap_are_one_after_the_other_and_nobody_hears_between_them(tmp_path: Path) -> None:
-    rule = {"target": "North", "cron": "*/5 9 * * *", "minutes": 7}
-    with an_alert_desk(tmp_path, alerts={"maintenance": [rule]}) as desk:
-        desk.well("North")
-        desk.wait(1)
-        desk.down("North")
-        at(desk, "10:01")
-        assert desk.heard() == []
-        at(desk, "10:02")
-        assert len(desk.heard()) == 1
-
-
 def test_unmute_ends_a_maintenance_for_this_time(tmp_path: Path) -> None:
     with an_alert_desk(tmp_path, alerts={"maintenance": [BACKUP]}) as desk:
         desk.well("North")
@@ -201,10 +153,3 @@ def test_unmute_ends_a_maintenance_for_this_time(tmp_path: Path) -> None:
         desk.restart()
         desk.wait(600)
         assert desk.heard() == []
-
-
-def test_with_nothing_configured_nothing_is_due(tmp_path: Path) -> None:
-    with an_alert_desk(tmp_path) as desk:
-        desk.well("North")
-        assert desk.alerting.due_at() is None
-        assert desk.now == BEGINNING

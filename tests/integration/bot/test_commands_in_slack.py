@@ -66,26 +66,6 @@ async def test_what_this_host_can_not_do_now_is_refused_with_a_button(desk: Desk
     assert check_message(content) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "typed", "button"),
-    [
-        ("operator", "yes", "help"),
-        ("operator", "pause team:nobody", "help pause"),
-        ("viewer", "restrt North", "help"),
-        ("operator", "restrt North", "restart North"),
-    ],
-)
-async def test_a_mistake_of_which_nothing_can_be_offered_offers_help(
-    desk: Desk, slack: Playground, name: str, typed: str, button: str
-) -> None:
-    (told,) = (await SlackRoom(desk, slack).slash(name, typed)).messages
-    content: dict[str, Any] = (told.payload or {})["content"]
-    assert check_message(content) == []
-    (shown,) = blocks_of(content)[-1]["elements"]
-    assert shown["text"]["text"] == button
-    assert texts(await SlackRoom(desk, slack).slash(name, typed)) == [content["text"]]
-
-
 def so_already(command: Command) -> Previews:
     return ({"command": command.name, "checkout": "/srv/x", "ok": True, "workers": [{"id": "North", "paused": False}]},)
 
@@ -145,16 +125,6 @@ async def test_the_note_is_stored_in_full_and_bound_to_the_approval(desk: Desk, 
     shown = approval_card(ApprovalDetails(approval))
     assert "*Note*\\nit's &lt;broken&gt; &amp; late, see #4711" in str(blocks_of(shown)[0])
     assert check_message(shown) == []
-
-
-async def test_a_cleaned_label_is_one_press_away(desk: Desk, slack: Playground) -> None:
-    room = SlackRoom(desk, slack)
-    told = await room.slash("operator", "pause North v1.2: fix -- see #4")
-    (button,) = blocks_of(content_of(told))[-1]["elements"]
-    assert (button["text"]["text"], button["confirm"]["confirm"]["text"]) == ("Use `v1-2 fix`?", "Pause")
-    await room.press("operator", button)
-    (job,) = filed(desk)
-    assert (job.label, job.params) == ("v1-2 fix", {"note": "see #4"})
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from sqlalchemy import Connection
 
 from bot.outbound.delivery import HOPELESS_ATTEMPTS, Delivery
-from bot.outbound.messages import WHISPER
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
@@ -261,30 +259,6 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
 MALFORMED = {"text": "told in words", "blocks": [{"type": "nonsense"}]}
 
 
-@pytest.mark.parametrize("way", ["channel", "alone", "response_url"])
-async def test_what_slack_refuses_is_sent_again_as_plain_text(slack: Playground, tmp_path: Path, way: str) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    ops, anna = slack.channel("ops"), slack.user("anna")
-    payload: dict[str, Any] = {"channel": ops.id, "content": MALFORMED}
-    if way != "channel":
-        grants = slack.server.grants
-        url = grants.response_url("commands", ops.id, anna.id) if way == "response_url" else None
-        payload |= {"user": anna.id, "thread_ts": None, "response_url": url}
-    message = Message(NOTICE if way == "channel" else WHISPER, "m", payload)
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        ledger.write(lambda connection: record(connection, "Host", None, (message,), NOW))
-        stopping, delivery = asyncio.Event(), Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
-        running = asyncio.create_task(delivery.run(stopping))
-        await (ops.shows("told in words") if way == "channel" else anna.sees("told in words"))
-        stopping.set()
-        delivery.wake()
-        await running
-        states = ledger.read(lambda c: c.exec_driver_sql("SELECT state FROM outbox_t").scalars().all())
-    assert list(states) == ["sent"]
-    answers = [entry["status"] for entry in slack.journal("response_url")]
-    assert answers == ([400, 200] if way == "response_url" else [])
-
-
 async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path: Path) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
@@ -310,38 +284,6 @@ async def test_a_card_says_a_moment_later_that_its_command_waits(slack: Playgrou
         assert slack.calls("chat.update") == []
         now = NOW + MOMENT
         await whole_round(delivery)
-        await whole_round(delivery)
-    (edited,) = slack.calls("chat.update")
-    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
-
-
-async def test_a_card_whose_post_took_long_says_that_its_command_waits(slack: Playground, tmp_path: Path) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-
-        def now() -> datetime:
-            return NOW + MOMENT if slack.calls("chat.postMessage") else NOW
-
-        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=now))
-        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
-        await whole_round(delivery)
-        await whole_round(delivery)
-    (edited,) = slack.calls("chat.update")
-    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"
-
-
-async def test_a_card_that_was_ordered_again_in_its_first_moment_says_that_its_command_waits(
-    slack: Playground, tmp_path: Path
-) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    now = NOW
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
-        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: now))
-        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
-        await whole_round(delivery)
-        ledger.write(lambda connection: record(connection, "Host", None, (jobs.refresh_card("t1"),), NOW))
-        await whole_round(delivery)
-        now = NOW + MOMENT
         await whole_round(delivery)
     (edited,) = slack.calls("chat.update")
     assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"

@@ -18,7 +18,7 @@ from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.requests.request import Request
 from bot.views.blocks import blocks_of
-from bot.views.files import MOST_BYTES, Attachment
+from bot.views.files import Attachment
 from slack_playground import Playground
 from slack_playground.values import Json
 from supervisor_core.common import crashpoints
@@ -182,7 +182,7 @@ async def test_below_no_card_it_is_dropped_and_says_why(slack: Playground, outbo
     assert slack.calls("files.getUploadURLExternal") == []
 
 
-@pytest.mark.parametrize("word", ["file_uploads_disabled", "missing_scope", "method_not_supported_for_channel_type"])
+@pytest.mark.parametrize("word", ["file_uploads_disabled", "missing_scope"])
 @pytest.mark.parametrize("method", ["files.getUploadURLExternal", "files.completeUploadExternal"])
 async def test_where_slack_takes_no_file_it_is_told_as_text(
     slack: Playground, outbox: Outbox, word: str, method: str
@@ -264,11 +264,3 @@ async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_lo
     await outbox.goes()
     assert len(direct(slack)) == 2
     assert "may be posted twice" in caplog.text
-
-
-def test_a_text_that_is_too_long_is_cut_at_the_end_of_a_line_and_says_so() -> None:
-    kept = Attachment.of(replace(CSV, content="é" * 50 + "\n" + "anna,pause\n" * MOST_BYTES).as_payload())
-    assert MOST_BYTES - 100 < len(kept.data) <= MOST_BYTES
-    *_, last, words = kept.data.decode().splitlines()
-    assert last == "anna,pause"
-    assert words.startswith("… cut here")

@@ -13,7 +13,6 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import Connection, select
 
-from bot.inbound.connection import ConnectionCount
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
 from bot.inbound.identity import Identity
 from bot.inbound.intake import EnvelopeWriter, Intake, key_of
@@ -47,7 +46,7 @@ class Bot:
         keeping = EnvelopeWriter(self.ledger)
         self.dealing = EnvelopeDispatcher(self.ledger, self._deal, keeping.quiet)
         self.intake = Intake(keeping, self.dealing, Refusals(SlackApi(client, "B0"), me), self._answer)
-        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf, self._hello)
+        self.link = Link(client, slack.app_token, self.intake.receive, self._was_deaf)
         self.stopping = asyncio.Event()
 
     async def _deal(self, received: StoredEnvelope) -> Response:
@@ -67,9 +66,6 @@ class Bot:
 
     async def _was_deaf(self, since: datetime, until: datetime) -> None:
         self.deaf.append((since, until))
-
-    async def _hello(self, _count: ConnectionCount) -> None:
-        """Nobody asks."""
 
     def rows(self) -> list[tuple[str, str]]:
         """Every envelope with its state, as the ledger has it."""
@@ -232,13 +228,6 @@ async def test_a_token_that_slack_refuses_is_no_weather(slack: Playground, tmp_p
     with pytest.raises(SlackRefusedError, match="invalid_auth"):
         await bot.link.run(bot.stopping, None, lambda: None)
     bot.ledger.close()
-
-
-async def test_another_process_on_the_same_token_is_noticed_at_once(slack: Playground, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    async with a_bot(slack, tmp_path) as first, a_bot(slack, tmp_path / "other") as second:
-        await until(lambda: "another process uses the same token" in second.link.trouble)
-        assert first.link.trouble == ""
 
 
 async def until(condition: Callable[[], bool], seconds: float = 10) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.inbound.intake import MOST_TOGETHER, EnvelopeWriter
+from bot.inbound.intake import EnvelopeWriter
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.envelopes import StoredEnvelope
@@ -74,14 +74,6 @@ async def begun(keeping: EnvelopeWriter, *received: StoredEnvelope) -> list[asyn
 
 
 @in_a_loop
-async def test_what_arrives_together_is_kept_and_known_the_next_time(ledger: Ledger) -> None:
-    keeping, many = EnvelopeWriter(ledger), [arrived(f"k{number:03}") for number in range(MOST_TOGETHER + 50)]
-    assert await asyncio.gather(*(keeping.keep(each) for each in many)) == [True] * len(many)
-    assert kept(ledger) == [each.key for each in many]
-    assert await asyncio.gather(*(keeping.keep(each) for each in many)) == [False] * len(many)
-
-
-@in_a_loop
 async def test_the_same_key_twice_in_one_write_is_kept_once(ledger: Ledger) -> None:
     keeping = EnvelopeWriter(ledger)
     with nothing_is_written(ledger):
@@ -114,13 +106,3 @@ async def test_one_that_can_not_be_kept_takes_no_other_with_it(ledger: Ledger) -
     assert (before, after) == (True, True)
     assert isinstance(bad, UnicodeEncodeError)
     assert kept(ledger) == ["after", "before"]
-
-
-@in_a_loop
-async def test_whoever_no_longer_waits_is_kept_all_the_same(ledger: Ledger) -> None:
-    keeping = EnvelopeWriter(ledger)
-    with nothing_is_written(ledger):
-        gone, stays = await begun(keeping, arrived("gone"), arrived("stays"))
-        gone.cancel()
-    assert await stays
-    assert kept(ledger) == ["gone", "stays"]

@@ -17,22 +17,18 @@ import yaml
 
 from bot.access.rules import Person
 from bot.answers.audit import AuditAnswer
-from bot.answers.logs import LogsAnswer
 from bot.inbound.dispatcher import Response
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
-from bot.views.blocks import blocks_of
 from supervisor_core.cli import main
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.processes.output.files import output_path
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.context import open_drive
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 SECRET = "hunter2-hunter2"
@@ -168,28 +164,3 @@ def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: Super
     assert "<@U0BOB>" in str(alone.payload)
     assert "<@" not in str(told.payload)
     assert "Bob" in str(told.payload)
-
-
-def test_of_one_worker_each_row_is_told_once(config: SupervisorConfig, ledger: Ledger, run: Run) -> None:
-    (told,) = answered(AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit North")).messages
-    assert told.payload is not None
-    assert str(blocks_of(told.payload["content"])).count("task_North") == 1
-    assert targets(run("audit", "--worker", "North", "--json")[1]) == ["North"]
-    assert targets(run("send", "audit North", "--json")[1]) == ["North"]
-
-
-def test_lines_that_fit_come_without_a_file_and_more_with_one(config: SupervisorConfig) -> None:
-    path = output_path(config.state_dir, "North")
-    read_lines, drive = NewestLines(), open_drive(config)
-
-    async def read(workers: Any, count: int) -> list[WorkerLog]:
-        return read_lines(drive, config, workers, count)
-
-    path.write_text("short\n" * 5)
-    look = LogsAnswer(config, read)
-    assert len(answered(look, question(config, "logs North")).messages) == 1
-    path.write_text(f"{'x' * 500}\n" * 100)
-    answer, file = answered(look, question(config, "logs North 100", message="1.2")).messages
-    assert (answer.kind, file.kind) == ("whisper", "file")
-    assert file.payload is not None
-    assert file.payload["content"].count("x" * 500) == 100

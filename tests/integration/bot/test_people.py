@@ -33,23 +33,6 @@ def people(slack: Playground, *groups: str, clock: Clock | None = None) -> Peopl
     return People(client, groups, clock or Clock())
 
 
-async def test_a_person_has_a_name_a_workspace_and_groups(slack: Playground) -> None:
-    ann = slack.user("ann", display_name="Ann A.")
-    group = slack.group("oncall", ann)
-    found = await people(slack, group, "*", "U0OPER").person(ann.id)
-    assert found is not None
-    assert (found.id, found.name, found.groups) == (ann.id, "Ann A.", frozenset({group}))
-    assert (found.deleted, found.is_bot, found.is_guest) == (False, False, False)
-
-
-async def test_guests_the_deactivated_and_those_slack_does_not_know(slack: Playground) -> None:
-    guest, gone = slack.user("visitor", is_restricted=True), slack.user("gone", deleted=True)
-    asking = people(slack)
-    assert (await asking.person(guest.id) or Person("", "")).is_guest
-    assert (await asking.person(gone.id) or Person("", "")).deleted
-    assert await asking.person("U0NOBODY") is None
-
-
 async def test_a_lost_role_counts_at_once_where_it_is_asked_anew_and_after_a_minute_elsewhere(
     slack: Playground,
 ) -> None:
@@ -78,13 +61,6 @@ async def test_a_slack_that_does_not_answer_is_no_answer(slack: Playground) -> N
     slack.fault("status", "usergroups.users.list", times=0, status=503)
     with pytest.raises(UnverifiedError):
         await people(slack, group).person(ann.id)
-
-
-async def test_a_group_that_there_is_not_gives_no_rights_and_takes_none(slack: Playground) -> None:
-    ann = slack.user("ann")
-    found = await people(slack, "S0NOSUCH").person(ann.id)
-    assert found is not None
-    assert found.groups == frozenset()
 
 
 async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Playground) -> None:
@@ -208,26 +184,9 @@ async def test_groups_are_asked_about_only_where_they_would_help(slack: Playgrou
     assert len(slack.calls("users.info")) == 2, "once for each time that somebody is judged"
 
 
-async def test_what_the_configuration_does_not_name_is_never_asked_about(slack: Playground) -> None:
-    ann = slack.user("ann")
-    group = slack.group("other", ann)
-    _, refused = await people(slack).judged(ann.id, judge(group), fresh=True)
-    assert refused is not None
-    assert slack.calls("usergroups.users.list") == []
-
-
 async def test_somebody_who_is_unknown_is_judged_once_and_asked_about_no_further(slack: Playground) -> None:
     group = slack.group("mine")
     person, refused = await people(slack, group).judged("U0NOBODY", judge(group), fresh=True)
     assert person is None
     assert refused is not None
     assert slack.calls("usergroups.users.list") == []
-
-
-async def test_strangers_are_not_guests_and_slackbot_is_a_bot(slack: Playground) -> None:
-    slack.user("stranger", team_id="T0ELSE")
-    found = await people(slack).person("U0STRANGER")
-    assert found is not None
-    assert (found.team_id, found.is_guest) == ("T0ELSE", False)
-    slackbot = await people(slack).person("USLACKBOT")
-    assert slackbot is None or slackbot.is_bot

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ from bot.views.blocks import blocks_of
 from bot.views.buttons import DO, command_button, page_button
 from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.code import preview
-from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.tables import approvals, jobs
 from tests.support.intake.approvals import Desk, a_desk
 from tests.support.slack.slack_host import SlackRoom, texts
@@ -48,22 +45,6 @@ async def test_a_button_of_a_worker_that_was_removed_is_never_for_the_one_that_i
     (told,) = texts(await room.press("operator", button))
     assert told == ":warning: “North” is no longer a worker on this host. Nothing was done."
     assert asked_for(desk) == [0, 0]
-
-
-async def test_the_search_for_a_commit_delays_none_of_the_sender_s_other_commands(
-    desk: Desk, slack: Playground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched: list[str] = []
-    monkeypatch.setattr(preview, "find_commit", lambda _host, _workers, word, _most: searched.append(word))
-    room = SlackRoom(desk, slack)
-    payload = {"user_id": slack.user("operator").id, "channel_id": "C0OPS", "team_id": room.workspace}
-    typed = {"command": "/supervisor", "text": "rollback North 4b0b6697", **payload}
-    response = await room.router.handle(StoredEnvelope("k1", "slash_commands", typed, datetime.now(UTC)))
-    assert (response.messages, searched) == ((), [])
-    assert response.rest is not None
-    (told,) = texts(await response.rest(room.say))
-    assert "must be a whole number" in told
-    assert searched == ["4b0b6697"]
 
 
 async def test_the_next_page_is_of_the_same_worker_or_of_none(desk: Desk, slack: Playground) -> None:
@@ -106,23 +87,7 @@ async def test_a_button_of_a_worker_that_is_there_does_what_it_says(desk: Desk, 
     assert asked_for(desk) == [1, 0]
 
 
-async def test_each_of_several_buttons_that_are_offered_for_a_mistake_does_what_it_says(
-    desk: Desk, slack: Playground
-) -> None:
-    desk.document["supervisor"]["default_worker"] = "South"
-    desk.configure()
-    room = SlackRoom(desk, slack)
-    (asked,) = (await room.slash("operator", "restart nort slow since noon")).messages
-    content = (asked.payload or {})["content"]
-    assert check_message(content) == []
-    one, other = blocks_of(content)[-1]["elements"]
-    await room.press("operator", one)
-    await room.press("operator", other)
-    found = desk.ledger.read(lambda connection: connection.execute(select(jobs.c.worker_id, jobs.c.label)).all())
-    assert [tuple(each) for each in found] == [("North", "slow since noon"), ("South", "nort slow since noon")]
-
-
-async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_are_missing(
+async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_that_some_are_missing(
     desk: Desk, slack: Playground
 ) -> None:
     worker = desk.document["workers"]["North"]
@@ -135,7 +100,7 @@ async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_how_many_ar
     (menu,) = blocks_of(content)[-1]["elements"]
     options = [option["value"] for option in menu["options"]]
     assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
-    assert "The menu has no room for 52 more: type `/supervisor restart WORKER`." in content["text"]
+    assert "The menu hasn't room for all: type `/supervisor restart WORKER`." in content["text"]
 
 
 def _change(connection: Connection, statement: Update) -> None:

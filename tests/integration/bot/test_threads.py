@@ -20,7 +20,7 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.storage.outbox import DETAILS, FILE, REPORTS
+from supervisor_core.storage.outbox import FILE, REPORTS
 from tests.integration.bot.test_files import Outbox, content_of, direct, said_in
 
 OPERATOR = Issuer("slack:T0/U0OPERATOR", "operator")
@@ -64,18 +64,6 @@ def road(slack: Playground, tmp_path: Path) -> Iterator[Road]:
 def below(slack: Playground, channel: str) -> list[Json]:
     """What stands in threads."""
     return [message for message in said_in(slack, channel) if message.get("thread_ts") not in (None, message["ts"])]
-
-
-async def test_a_plain_command_has_no_thread_and_its_row_says_why(slack: Playground, road: Road) -> None:
-    ops = slack.channel("ops").id
-    road.files("t1", ["North", "South"], ops)
-    road.ends("t1", "North")
-    await road.goes()
-    assert road.rows(DETAILS) == [], "nothing is ordered before all have ended"
-    road.ends("t1", "South")
-    await road.goes()
-    assert road.rows(DETAILS) == [("dropped", "it adds nothing")]
-    assert below(slack, ops) == []
 
 
 async def test_whoever_waited_long_is_told_once_also_where_it_was_interrupted(slack: Playground, road: Road) -> None:

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.code.watch import service as module
 from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker
 from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
-from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common import crashpoints
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.wiring import build_approvals, build_scheduler
@@ -163,14 +161,6 @@ def test_each_command_that_changes_code_is_followed_by_a_watch_and_one_that_chan
     assert place.bakes(task_id) == []
 
 
-def test_a_command_that_failed_is_not_followed_by_a_watch(place: Place) -> None:
-    (place.code.checkout.folder / "src/util.py").write_text("print('mine')\n")
-    done = place.host.do("rollback North 1")
-    assert not done.outcome.success
-    place.chore.work(datetime.now().astimezone())
-    assert place.bakes(done.task_id) == []
-
-
 @pytest.mark.parametrize("worker", [DOWN, DOWN._replace(state=WorkerState.STUCK)])
 def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done(
     place: Place, caplog: pytest.LogCaptureFixture, worker: WatchedWorker
@@ -194,16 +184,6 @@ def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done
     assert said.endswith(f"To restore the previous code: undo North {task_id}")
     assert place.code.checkout.head == head
     assert len(place.host.ledger.read(lambda connection: jobs.of_task(connection, task_id))) == 1
-
-
-def test_the_way_back_from_an_undo_is_a_rollback_of_it(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    place.update()
-    task_id, ended = place.did("undo North")
-    place.chore.work(ended + SECOND)
-    place.workers["North"] = DOWN
-    place.chore.work(ended + SECOND + LOOK)
-    assert place.bake(task_id).state is B.DEGRADED
-    assert lines(caplog, logging.WARNING)[0].endswith("To restore the previous code: rollback North 1")
 
 
 def test_who_runs_from_the_same_checkout_is_watched_as_well_and_each_is_told_of_alone(both: Place) -> None:
@@ -232,13 +212,6 @@ def test_a_command_for_both_has_each_watched_once_by_its_own_job(both: Place) ->
     )
 
 
-def test_who_is_paused_when_the_command_ends_is_not_watched(both: Place) -> None:
-    both.host.pause("North")
-    task_id, ended = both.update()
-    both.chore.work(ended + SECOND)
-    assert [each.worker_id for each in both.bakes(task_id)] == ["South"]
-
-
 def test_who_is_paused_or_removed_later_is_not_watched_any_more(both: Place) -> None:
     task_id, ended = both.update()
     both.chore.work(ended + SECOND)
@@ -260,30 +233,6 @@ def test_a_newer_change_overtakes_and_is_watched_instead(place: Place) -> None:
     overtaken = place.bake(first)
     assert (overtaken.state, overtaken.reason) == (B.OVERTAKEN, "anna changed the code again (rollback)")
     assert place.bake(second).state is B.WATCHING
-
-
-def test_a_newer_change_for_another_worker_of_the_checkout_overtakes_as_well(both: Place) -> None:
-    first, ended = both.update()
-    both.chore.work(ended + SECOND)
-    second, later = both.did("rollback South 1")
-    both.chore.work(later + SECOND)
-    assert {each.state for each in both.bakes(first)} == {B.OVERTAKEN}
-    assert [(each.worker_id, each.asked_for) for each in both.bakes(second)] == [("North", "South"), ("South", "South")]
-
-
-def test_two_changes_that_nobody_has_seen_are_dealt_with_in_their_order(place: Place) -> None:
-    first, _ = place.update()
-    second, ended = place.did("rollback North 1")
-    place.chore.work(ended + SECOND)
-    assert (place.bake(first).state, place.bake(second).state) == (B.OVERTAKEN, B.WATCHING)
-
-
-def test_an_update_that_brings_nothing_leaves_the_watch_alone(place: Place) -> None:
-    task_id, ended = place.update()
-    place.chore.work(ended + SECOND)
-    _, later = place.did("update North")
-    place.chore.work(later + LOOK)
-    assert place.bake(task_id).state is B.WATCHING
 
 
 class Killed(BaseException):
@@ -360,50 +309,6 @@ def test_with_no_minutes_nobody_is_watched_and_who_is_already_is_to_the_end(plac
         assert (place.bakes(second), chore.due_at()) == ([], None)
 
 
-def test_with_no_minutes_a_watch_is_overtaken_all_the_same(place: Place) -> None:
-    first, ended = place.update()
-    place.chore.work(ended + SECOND)
-    place.set(bake_minutes=0)
-    second, later = place.did("rollback North 1")
-    place.chore.work(later + SECOND)
-    assert (place.bake(first).state, place.bakes(second)) == (B.OVERTAKEN, [])
-
-
-def test_while_nobody_is_watched_nobody_is_looked_at_and_nothing_is_due(place: Place) -> None:
-    assert place.chore.due_at() is None
-    _, ended = place.did("update North")
-    for second in range(20):
-        place.chore.work(ended + second * SECOND)
-    assert (place.looks, place.chore.due_at()) == ([], None)
-
-
-def test_who_is_watched_is_looked_at_now_and_then_however_often_something_is_committed(place: Place) -> None:
-    _, ended = place.update()
-    for tenth in range(200):
-        place.chore.work(ended + tenth * SECOND / 10)
-    assert place.looks == [{"North"}] * 3, "after 5, 10 and 15 seconds of 20"
-
-
-def test_the_next_look_is_due_soon_and_the_end_exactly(place: Place) -> None:
-    task_id, ended = place.update()
-    place.chore.work(ended)
-    assert place.chore.due_at() == ended + LOOK
-    assert place.another().due_at() == ended + TEN_MINUTES, "it has not looked yet, and looks when it begins"
-    place.chore.work(ended + TEN_MINUTES - SECOND)
-    assert place.chore.due_at() == ended + TEN_MINUTES
-    place.workers["North"] = WELL._replace(state=WorkerState.STOPPING)
-    place.chore.work(ended + TEN_MINUTES)
-    assert place.bake(task_id).state is B.WATCHING
-    assert place.chore.due_at() == ended + TEN_MINUTES + LOOK, "it can't be judged yet, and keeps nobody awake"
-
-
-def test_a_clock_that_is_set_back_keeps_nobody_from_looking(place: Place) -> None:
-    _, ended = place.update()
-    place.chore.work(ended + TEN_MINUTES / 2)
-    place.chore.work(ended + SECOND)
-    assert place.looks == [{"North"}]
-
-
 def test_a_look_that_fails_loses_nothing(place: Place) -> None:
     task_id, ended = place.update()
     place.chore.work(ended + SECOND)
@@ -413,13 +318,6 @@ def test_a_look_that_fails_loses_nothing(place: Place) -> None:
     place.broken = None
     place.chore.work(ended + TEN_MINUTES + SECOND)
     assert place.bake(task_id).state is B.WELL
-
-
-def test_what_was_changed_of_late_is_found_by_an_index(place: Place) -> None:
-    names = ", ".join(f"'{name}'" for name in CODE_HANDLERS)
-    query = f"EXPLAIN QUERY PLAN SELECT job_id FROM jobs_t WHERE handler IN ({names}) AND finished_at > '2026'"
-    plan = place.host.ledger.read(lambda connection: connection.execute(text(query)).all())
-    assert ["COVERING INDEX ix_jobs_t_handler_finished_at" in str(row) for row in plan] == [True]
 
 
 @pytest.mark.parametrize("worker", [WELL, DOWN])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -95,21 +94,6 @@ def test_what_stops_or_starts_a_sibling_waits_while_the_code_is_changed(
     assert "update_code of OrionMX" in (home.state_dir / "supervisor.log").read_text()
 
 
-def test_a_healing_pass_starts_no_sibling_while_the_code_is_changed(home: CodeHome) -> None:
-    (pid,) = home.running_copies("Second")
-    home_pid_dies(home, pid)
-    with the_lock(home).acquire():
-        assert one_pass(home, "Second", "--heal") == 1, "it does not run, and that is said"
-        assert home.running_copies("Second") == []
-    assert one_pass(home, "Second", "--heal") == 0
-    assert len(home.running_copies("Second")) == 1
-
-
-def home_pid_dies(home: CodeHome, pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: pid not in home.running_copies("Second"), 10, "it is gone")
-
-
 def test_two_commands_from_two_processes_come_one_after_the_other_and_both_are_right(
     home: CodeHome, passes: Passes
 ) -> None:
@@ -152,35 +136,6 @@ def test_one_that_is_told_to_stop_while_it_waits_leaves_the_command_to_the_next_
     assert one_pass(home, "OrionMX") == 0
     assert [row["outcome"] for row in home.rows("t1")] == ["success"]
     assert home.clones.checkout.log()[1] == before
-
-
-def test_a_daemon_that_is_told_to_stop_while_a_command_waits_stops_and_the_next_does_it_once(
-    home: CodeHome,
-) -> None:
-    before = home.clones.checkout.head
-    daemon = home.start_daemon()
-    with the_lock(home).acquire():
-        home.order("rollback_code", "t1")
-        wait_until(lambda: waits(home), 20, "it waits")
-        daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(20) == 0
-    home.start_daemon()
-    assert home.came("rollback_code", "t1")["success"]
-    assert [row["outcome"] for row in home.rows("t1")] == ["success"]
-    assert home.clones.checkout.log()[1] == before
-
-
-def test_a_daemon_that_finds_an_interrupted_command_can_be_stopped_while_somebody_has_the_checkout(
-    home: CodeHome,
-) -> None:
-    home.crash("git.revert:after", "rollback_code", "t1")
-    with the_lock(home).acquire():
-        daemon = home.start_daemon(wait=False)
-        wait_until(home.answers, 20, "it begins")
-        daemon.send_signal(signal.SIGTERM)
-        assert daemon.wait(20) is not None
-    home.start_daemon()
-    assert home.came("rollback_code", "t1")["state"] == "interrupted"
 
 
 def test_one_update_of_both_stops_and_starts_both_once(home: CodeHome, passes: Passes) -> None:

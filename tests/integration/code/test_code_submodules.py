@@ -69,21 +69,6 @@ def test_one_whose_remote_is_away_is_named_and_the_code_is_put_back(
     done(place, "update_code", "t2")
 
 
-def test_one_whose_remote_is_away_fails_a_reset_with_all_as_it_was(
-    place: CodePlace, made: tuple[Clones, Clones]
-) -> None:
-    outer, inner = made
-    outer.checkout.commit({"own.txt": "own\n"})
-    outer.checkout.write({"own.txt": "changed\n"})
-    before = outer.checkout.head
-    moved_on(made)
-    inner.origin.folder.rename(inner.origin.folder.parent / "away.git")
-    assert "parts/inner" in failed(place, "update_code", reset=True)
-    assert outer.checkout.head == before
-    assert (outer.checkout.folder / "own.txt").read_text() == "changed\n"
-    assert outer.checkout.status() == " M own.txt"
-
-
 def test_a_preview_sets_no_submodule_up(place: CodePlace, made: tuple[Clones, Clones]) -> None:
     outer = made[0]
     outer.colleague.git("-c", ALLOWED, "submodule", "--quiet", "add", str(made[1].origin.folder), "parts/other")
@@ -94,20 +79,6 @@ def test_a_preview_sets_no_submodule_up(place: CodePlace, made: tuple[Clones, Cl
     assert (outer.checkout.git("config", "--local", "--list"), outer.checkout.on_disk()) == before
     done(place, "update_code", "t1")
     assert Repository(outer.checkout.folder / "parts" / "other").head == made[1].origin.head
-
-
-def test_a_new_one_whose_remote_is_away_comes_when_it_is_back(place: CodePlace, made: tuple[Clones, Clones]) -> None:
-    outer, inner = made
-    outer.colleague.git("-c", ALLOWED, "submodule", "--quiet", "add", str(inner.origin.folder), "parts/other")
-    outer.colleague.git("commit", "--quiet", "--message=Add another one")
-    outer.colleague.push()
-    before = outer.checkout.on_disk()
-    away = inner.origin.folder.rename(inner.origin.folder.parent / "away.git")
-    assert "parts/other" in failed(place, "update_code")
-    assert (outer.checkout.on_disk(), outer.checkout.status()) == (before, "")
-    away.rename(inner.origin.folder)
-    done(place, "update_code", "t2")
-    assert Repository(outer.checkout.folder / "parts" / "other").head == inner.origin.head
 
 
 def test_one_whose_old_commit_is_gone_ends_a_rollback_with_the_code_as_it_was(
@@ -122,10 +93,3 @@ def test_one_whose_old_commit_is_gone_ends_a_rollback_with_the_code_as_it_was(
     assert not outcome.success
     assert "parts/inner" in str(outcome.error)
     assert (outcome.details["commits_reverted"], outer.checkout.head) == (0, before)
-
-
-def test_one_with_files_that_nobody_knows_is_no_change(place: CodePlace, made: tuple[Clones, Clones]) -> None:
-    moved_on(made)
-    assert "parts/inner" not in failed(place, "undo_code", "t0")
-    (made[0].checkout.folder / "parts" / "inner" / "cache.pyc").write_text("compiled\n")
-    done(place, "update_code", "t1")

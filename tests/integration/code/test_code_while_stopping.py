@@ -86,25 +86,6 @@ def test_what_somebody_commits_meanwhile_is_not_undone_with_the_rest(
     assert len(place.pids) == 1
 
 
-def test_a_file_that_lay_there_before_a_merge_that_fails_is_not_removed(place: CodeHost, code: Clones) -> None:
-    """A rollback took it out of git, and the worker made a new one, which git is told to leave alone."""
-    code.comes_in({"kept.txt": "in git\n"})
-    place.did("update")
-    place.did("rollback 1")
-    info = code.checkout.folder / ".git" / "info"
-    info.mkdir(exist_ok=True)
-    (info / "exclude").write_text("kept.txt\n")
-    (code.checkout.folder / "kept.txt").write_text("of the worker\n")
-    code.comes_in({"zz.broken": "no filter takes it\n", "new.txt": "new\n"})
-    code.checkout.git("config", "filter.broken.smudge", "false")
-    code.checkout.git("config", "filter.broken.required", "true")
-    (info / "attributes").write_text("*.broken filter=broken\n")
-    head = code.checkout.head
-    assert "zz.broken" in place.do("update").error
-    assert (code.checkout.head, (code.checkout.folder / "kept.txt").read_text()) == (head, "of the worker\n")
-    assert not (code.checkout.folder / "new.txt").exists()
-
-
 def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
     tmp_path: Path, code: Clones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,18 +107,6 @@ def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
         assert "A is running (pid" in done.error
         assert code.checkout.head == head
         assert place.processes.find("A").identity is not None
-
-
-def test_two_flags_of_one_id_are_two_commands(tmp_path: Path, code: Clones) -> None:
-    """The sibling of a command is the same command for another worker, and not whatever bears its id."""
-    path = code.checkout.folder
-    with a_code_host(tmp_path / "host", {"A": path, "B": path}) as place:
-        place.start()
-        head = code.checkout.head
-        assert filed(place, "update_code", "A", {"reset": False}).details["up_to_date"]
-        done = filed(place, "rollback_code", "B", {"commits_back": 1})
-        assert (done.success, done.details.get("commits_reverted")) == (True, 1)
-        assert code.checkout.git("rev-parse", "HEAD^") == head
 
 
 def filed(place: CodeHost, handler: str, worker_id: str, params: Mapping[str, Any]) -> Outcome:

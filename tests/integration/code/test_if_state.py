@@ -44,16 +44,6 @@ def test_it_is_done_while_nothing_has_moved_whoever_was_restarted_since(place: C
     assert code.checkout.files() == STRAIGHT.back(2).files
 
 
-def test_the_same_preview_has_the_same_state_and_a_label_is_no_part_of_it(place: CodeHost) -> None:
-    states = {
-        place.preview(words).state
-        for words in ("rollback all 2", "rollback all 2 --keep-going", "rollback OrionMX 2", "rollback OrionMX 2 why")
-    }
-    assert len(states) == 1
-    others = {place.preview(words).state for words in ("rollback OrionMX 1", "rollback OrionMX 3", "update OrionMX")}
-    assert len(states | others) == 4
-
-
 def _commit(place: CodeHost, code: Clones) -> None:
     code.checkout.commit({"by hand.txt": "x\n"})
 
@@ -105,15 +95,6 @@ def test_what_was_seen_for_other_parameters_does_not_count(place: CodeHost) -> N
     state = place.preview("rollback OrionMX 1").state
     assert MOVED in place.do("rollback OrionMX 2", state=state).error
     assert MOVED in place.do("update OrionMX --reset", state=place.preview("update OrionMX").state).error
-
-
-def test_two_checkouts_each_have_a_state_and_each_is_held_to_its_own(tmp_path: Path, code: Clones) -> None:
-    folders = {"OrionMX": code.checkout.folder, "Other": code.colleague.folder}
-    with a_code_host(tmp_path / "host", folders) as place:
-        state = ",".join(place.preview(f"rollback {name} 1").state for name in folders)
-        code.colleague.commit({"by hand.txt": "x\n"})
-        done = place.do("rollback all 1", state=state)
-        assert {name: outcome.success for name, outcome in done.outcomes.items()} == {"OrionMX": True, "Other": False}
 
 
 def test_a_program_asks_for_a_preview_and_sends_exactly_that(home: Home, code: Clones) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from supervisor_core.processes.stopping import StopReport
 from tests.support.code.code_homes import CodeHost, a_code_host
-from tests.support.code.odd_repositories import with_broken_filter, with_submodule
 from tests.support.code.repositories import Clones, Repository, origin_and_checkout
 
 EDIT = b"edited by hand\r\nwithout a line end"
@@ -160,79 +158,6 @@ def test_a_change_that_fails_half_way_leaves_edits_elsewhere(tmp_path: Path, cod
         assert (code.checkout.head, code.checkout.status(), code.checkout.on_disk()) == (head, status, files)
         assert code.checkout.git("show", ":other.txt").encode() == EDIT.rstrip()
         assert len(host.pids) == 1
-
-
-def test_a_merge_conflict_leaves_edits_elsewhere(host: CodeHost, code: Clones) -> None:
-    code.checkout.commit({"touched.txt": "of this host\n"})
-    code.comes_in({"touched.txt": "of a colleague\n"})
-    stage(code.checkout)
-    head, status, files = code.checkout.head, code.checkout.status(), code.checkout.on_disk()
-    assert "touched.txt" in host.do("update").error
-    assert (code.checkout.head, code.checkout.status(), code.checkout.on_disk()) == (head, status, files)
-
-
-def test_a_rollback_that_stops_partway_leaves_edits_elsewhere(tmp_path: Path) -> None:
-    checkout = with_broken_filter(tmp_path / "code").checkout
-    stage_new_file(checkout)
-    before = checkout.head
-    with a_code_host(tmp_path / "host", checkout.folder) as host:
-        host.start()
-        assert host.do("rollback 3").details["reverted_commits"] == [before]
-        assert (checkout.status(), (checkout.folder / "own.txt").read_bytes()) == ("A  own.txt", EDIT)
-        assert checkout.git("rev-parse", "HEAD~1") == before
-        assert len(host.pids) == 1
-
-
-def pip(folder: Path, lines: str) -> Path:
-    """A Python whose pip runs these lines of shell and fails."""
-    program = folder / "python-with-broken-pip"
-    program.write_text(
-        f'#!/bin/sh\ncase "$*" in *install*) {lines} exit 1;; esac\nexec {sys.executable} "$@"\n', encoding="utf-8"
-    )
-    program.chmod(0o755)
-    return program
-
-
-@pytest.mark.parametrize("edited", ["other.txt", "touched.txt"])
-def test_edits_during_an_installation_that_fails_survive(tmp_path: Path, code: Clones, edited: str) -> None:
-    top = code.checkout.folder
-    code.comes_in({"requirements.txt": "nothing-of-this-name\n", "touched.txt": "4\n"})
-    stage(code.checkout)
-    (top / "other.txt").write_bytes(EDIT)
-    old = code.checkout.head
-    program = pip(tmp_path, f"printf 'edited during pip' > {top / edited};")
-    with a_code_host(tmp_path / "host", {"OrionMX": {"path": str(top)}}) as host:
-        host.configure(OrionMX={"python": str(program), "code": {"path": str(top)}})
-        host.start()
-        done = host.do("update-deps")
-        assert not done.outcome.success
-        assert (top / edited).read_bytes() == b"edited during pip"
-        if edited == "other.txt":
-            assert (code.checkout.head, (top / "touched.txt").read_bytes()) == (old, b"3\n")
-        else:
-            assert "touched.txt" in done.error
-            assert (top / "other.txt").read_bytes() == EDIT
-            assert code.checkout.head != old
-
-
-def test_an_edit_in_a_submodule_refuses_only_a_change_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / ".gitconfig").write_text('[protocol "file"]\n\tallow = always\n')
-    outer, inner = with_submodule(tmp_path / "code")
-    path = outer.checkout.folder / "parts" / "inner" / "inner.txt"
-    path.write_bytes(EDIT)
-    with a_code_host(tmp_path / "host", outer.checkout.folder) as host:
-        outer.comes_in({"beside.txt": "beside\n"})
-        host.did("update")
-        assert (path.read_bytes(), (outer.checkout.folder / "beside.txt").exists()) == (EDIT, True)
-        new = inner.comes_in({"inner.txt": "newer\n"})
-        there = Repository(outer.colleague.folder / "parts" / "inner", outer.colleague.clock)
-        there.git("fetch", "--quiet")
-        there.git("checkout", "--quiet", new)
-        outer.colleague.git("commit", "--quiet", "--all", "--message=Move it further")
-        outer.colleague.push()
-        assert "parts/inner" in host.do("update").error
-        assert path.read_bytes() == EDIT
 
 
 def test_an_update_without_news_starts_a_worker_that_should_run(host: CodeHost, code: Clones) -> None:

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git import changes as git_changing
-from supervisor_core.code.git.runner import Git
 from supervisor_core.common.text import one_line
 from tests.support.code.code_hosts import a_code_place, done, failed
 from tests.support.code.commits import straight
@@ -84,16 +82,6 @@ def test_a_filter_that_fails_in_an_update_leaves_all_as_it_was(tmp_path: Path, o
     assert made.checkout.git("status", "--porcelain", "--ignored") == ""
 
 
-def test_a_filter_that_fails_in_an_update_by_reset_leaves_all_as_it_was(tmp_path: Path) -> None:
-    made = with_broken_filter(tmp_path / "code")
-    made.comes_in({"a.txt": "before it\n", BROKEN: "again\n", "watcher.py": "print('three')\n"})
-    made.checkout.write({"watcher.py": "print('by hand')\n"})
-    before = made.checkout.head, made.checkout.on_disk()
-    with a_code_place(tmp_path / "place", made.checkout.folder) as place:
-        assert BROKEN in failed(place, "update_code", reset=True)
-    assert (made.checkout.head, made.checkout.on_disk()) == before
-
-
 def test_a_filter_that_fails_ends_a_rollback_half_way_and_what_was_done_can_be_undone(tmp_path: Path) -> None:
     made = with_broken_filter(tmp_path / "code")
     before, tree = made.checkout.head, made.checkout.tree()
@@ -154,19 +142,6 @@ def test_names_that_shells_and_lists_stumble_over_go_through(tmp_path: Path) -> 
         assert made.checkout.on_disk() == made.colleague.on_disk()
 
 
-def test_a_path_that_leads_through_a_link_is_the_same_checkout(tmp_path: Path) -> None:
-    made = origin_and_checkout(tmp_path / "code")
-    link = tmp_path / "link"
-    link.symlink_to(made.checkout.folder)
-    made.comes_in({"watcher.py": "print('four')\n"})
-    with a_code_place(tmp_path / "place", link, workers=("OrionMX", "Second")) as place:
-        done(place, "update_code", "t1")
-        assert place.preview("rollback_code").folder == str(made.checkout.folder)
-        again = place.carry_out("update_code", task_id="t1", worker_id="Second")
-        assert again.details["together_with"] == "OrionMX"
-    assert made.checkout.head == made.colleague.head
-
-
 def test_a_linked_worktree_is_a_checkout_of_its_own(tmp_path: Path) -> None:
     made = origin_and_checkout(tmp_path / "code")
     linked = Repository(tmp_path / "linked", made.checkout.clock)
@@ -182,20 +157,6 @@ def test_a_linked_worktree_is_a_checkout_of_its_own(tmp_path: Path) -> None:
         assert "index.lock exists" in failed(place, "rollback_code", "t4")
     assert linked.tree() == made.colleague.tree()
     assert made.checkout.head == main
-
-
-def test_one_command_on_two_worktrees_keeps_what_each_of_them_was(tmp_path: Path) -> None:
-    made = origin_and_checkout(tmp_path / "code")
-    made.checkout.git("switch", "--quiet", "--create", "elsewhere", "HEAD~1")
-    linked = Repository(tmp_path / "linked", made.checkout.clock)
-    made.checkout.git("worktree", "add", "--quiet", str(linked.folder), "main")
-    for each in (made.checkout, linked):
-        git_changing.keep_commit(Git(each.folder), "t1", each.head)
-    assert made.checkout.head != linked.head
-    assert [git_changing.kept_commit(Git(each.folder), "t1") for each in (made.checkout, linked)] == [
-        made.checkout.head,
-        linked.head,
-    ]
 
 
 @pytest.fixture

@@ -46,16 +46,6 @@ def heads(sites: dict[str, Clones]) -> dict[str, str]:
     return {name: site.checkout.head for name, site in sites.items()}
 
 
-def test_an_update_in_batches_reaches_all_workers(home: Home, sites: dict[str, Clones]) -> None:
-    newest = {name: site.comes_in(GOOD) for name, site in sites.items()}
-    home.start_daemon()
-    task_id = home.json("update", "all", "--batch", "50%", "--healthy", "0m")["task_id"]
-    assert task_id, "nobody waits for its end at a prompt"
-    told = becomes(home, task_id, "done")
-    assert (told["batches"], told["workers"]) == (3, {"done": list(WORKERS)})
-    assert heads(sites) == newest
-
-
 def test_a_version_that_does_not_run_halts_it_and_the_changed_workers_are_undone(
     home: Home, sites: dict[str, Clones]
 ) -> None:

@@ -82,16 +82,6 @@ def test_an_update_straight_forward_is_undone(place: CodeHost, code: Clones) -> 
     assert code.checkout.on_disk().keys() - STRAIGHT.head.files.keys() == {"more.txt"}
 
 
-def test_an_update_by_a_merge_is_undone(place: CodeHost, code: Clones) -> None:
-    place.did("rollback 1")
-    before = code.checkout.on_disk()
-    code.comes_in({"new/file.txt": "new\n"})
-    update = place.did("update")
-    assert code.checkout.git("rev-parse", "HEAD^2") == code.origin.head
-    assert place.did("undo").details["undone_task_id"] == update.task_id
-    assert code.checkout.on_disk() == before
-
-
 def test_an_update_with_a_reset_is_undone_to_the_commits_that_it_dropped(place: CodeHost, code: Clones) -> None:
     own = code.checkout.commit({"own.txt": "own\n"})
     newest = code.comes_in(COMES)
@@ -130,12 +120,6 @@ def test_it_is_refused_with_something_on_top(place: CodeHost, code: Clones) -> N
     assert_refused(place, code, "undo", f"{code.checkout.head[:7]} By hand")
 
 
-def test_an_older_one_is_refused_until_the_newer_one_is_undone(place: CodeHost, code: Clones) -> None:
-    first = place.did("rollback 1")
-    place.did("rollback 1")
-    assert_refused(place, code, f"undo {first.task_id}", "the code has changed since")
-
-
 def test_what_was_undone_is_in_nobody_s_way(place: CodeHost, code: Clones) -> None:
     """A bad update, a rollback that did not help, its undo: the update can be undone, and the refusal names it."""
     before = code.checkout.on_disk()
@@ -169,13 +153,6 @@ def test_an_unknown_id_and_nothing_at_all_are_refused(place: CodeHost, code: Clo
         assert_refused(place, code, f"undo {unknown}", f"{unknown} isn't a code change of OrionMX")
 
 
-def test_what_another_checkout_has_behind_it_is_not_undone_here(tmp_path: Path, code: Clones) -> None:
-    folders = {"OrionMX": code.checkout.folder, "Other": code.colleague.folder}
-    with a_code_host(tmp_path / "host", folders) as place:
-        done = place.did("rollback OrionMX 1")
-        assert f"{done.task_id} isn't a code change of Other" in place.do(f"undo Other {done.task_id}").error
-
-
 def test_changes_in_the_checkout_are_not_thrown_away_for_it(place: CodeHost, code: Clones) -> None:
     place.did("rollback 1")
     code.checkout.write({"src/util.py": "print('by hand')\n"})
@@ -207,12 +184,3 @@ def test_a_remote_that_refuses_the_push_does_not_undo_the_rollback(tmp_path: Pat
         assert "Not on a Friday." in done.details["push_error"]
         assert "Not on a Friday." in done.details["message"], "people read no details"
         assert place.pids == [done.details["workers"]["OrionMX"]["new_pid"]]
-
-
-def test_a_remote_that_has_gone_on_is_not_overwritten_by_the_push(tmp_path: Path, code: Clones) -> None:
-    newest = code.comes_in(COMES)
-    place = pushing(tmp_path, code)
-    with place.ledger:
-        done = place.did("rollback 1")
-        assert (code.origin.head, done.details["pushed"]) == (newest, False)
-        assert "push them by hand" in done.details["push_error"]

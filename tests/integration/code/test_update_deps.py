@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.code.repositories import Clones, origin_and_checkout
-from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline
+from tests.support.code.venvs import Venv, a_venv, make_wheel, offline
 from tests.support.homes import ROOT, Home, a_home, demo_command
 
 
@@ -79,33 +79,6 @@ def test_a_pip_that_fails_puts_the_code_back_and_the_worker_runs(place: Place) -
     assert (place.clones.checkout.head, place.clones.checkout.status()) == (before, "")
     assert "alpha" not in place.venv.versions()
     assert place.pid() != old
-
-
-def test_what_breaks_what_was_there_is_put_back(place: Place) -> None:
-    make_wheel(place.wheels, "beta", "1.0", requires=("alpha<2",))
-    place.requires("alpha==1.0\nbeta\n")
-    assert place.send("update-deps")["success"]
-    before = place.clones.checkout.head
-    place.requires("alpha==2.0\n")
-    result = place.send("update-deps")
-    assert not result["success"]
-    assert "The installed packages conflict" in result["error"]
-    assert "beta" in result["error"]
-    assert (place.venv.versions()["alpha"], place.clones.checkout.head) == ("1.0", before)
-    assert place.pid()
-
-
-def test_a_pip_that_hangs_is_ended_and_all_is_put_back(tmp_path: Path) -> None:
-    with _place(tmp_path, pip_timeout_seconds=4) as place:
-        before = place.clones.checkout.head
-        backend = "import time\n\ndef build_wheel(*args, **kwargs):\n    time.sleep(600)\n"
-        make_source(place.wheels, "slow", "1.0", backend=backend)
-        place.requires("slow\n")
-        result = place.send("update-deps")
-        assert not result["success"]
-        assert "4 s" in result["error"]
-        assert (place.clones.checkout.head, "slow" in place.venv.versions()) == (before, False)
-        assert place.pid()
 
 
 def test_a_worker_that_does_not_live_with_the_new_packages_has_the_old_ones_again(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from supervisor_core.code.git.runner import GitError
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import ConfigError
 from tests.support.code.code_hosts import WORKER, CodePlace, a_code_place
-from tests.support.code.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such, refuses_push, slow
+from tests.support.code.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such
 from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.waiting import wait_until
 
@@ -148,48 +148,6 @@ def test_one_that_asks_for_a_password_is_sent_none_and_nobody_is_asked(
         assert "deploy key or a credential helper" in said
         assert remote.authorizations == []
     assert not asked.exists()
-
-
-def test_one_that_is_slow_is_waited_for(place: CodePlace, made: Clones) -> None:
-    with slow(made.origin, 0.15) as remote:
-        point_to(made, remote.url)
-        assert place.preview("update_code").ok
-        went_through(place, made, place.carry_out("update_code"))
-
-
-def test_a_port_where_nobody_listens_is_told_in_kind_words(place: CodePlace, made: Clones) -> None:
-    with no_such() as remote:
-        point_to(made, remote.url)
-        said = refused(place, made)
-    assert said.startswith("origin can't be reached. Git says: ")
-    assert said.endswith("Check the network and the remote's URL.")
-
-
-def test_a_folder_that_is_no_repository_is_told(place: CodePlace, made: Clones, tmp_path: Path) -> None:
-    point_to(made, str(tmp_path / "nowhere"))
-    assert "nowhere" in refused(place, made)
-
-
-def test_a_refused_push_leaves_the_rollback_in_force_and_says_so(made: Clones, tmp_path: Path) -> None:
-    with (
-        a_code_place(tmp_path / "place", made.checkout.folder, code={"push_rollbacks": True}) as place,
-        refuses_push(made.origin),
-    ):
-        assert place.carry_out("update_code").success
-        tree = made.checkout.tree("HEAD~1")
-        outcome = place.carry_out("rollback_code", task_id="t2")
-        assert outcome.success, outcome.error
-        assert not outcome.details["pushed"]
-        assert "Not today." in outcome.details["push_error"]
-        assert made.checkout.tree() == tree
-
-
-def test_a_push_that_something_else_came_before_says_what_git_says(made: Clones, tmp_path: Path) -> None:
-    with a_code_place(tmp_path / "place", made.checkout.folder, code={"push_rollbacks": True}) as place:
-        outcome = place.carry_out("rollback_code")
-        assert outcome.success, outcome.error
-        assert "[rejected] (fetch first)" in outcome.details["push_error"]
-        assert made.origin.head == made.colleague.head, "nothing is forced"
 
 
 @pytest.mark.parametrize("trouble", [asks_for_password, no_such, hangs], ids=lambda trouble: trouble.__name__)
@@ -327,22 +285,6 @@ def test_a_branch_that_has_vanished_is_named(place: CodePlace, made: Clones) -> 
     made.origin.git("symbolic-ref", "HEAD", "refs/heads/other")
     made.origin.git("branch", "-D", "main")
     assert refused(place, made) == "origin has no branch main. Fix workers.ID.code.branch."
-
-
-def test_a_history_that_was_rewritten_is_not_merged_and_reset_goes_there(place: CodePlace, made: Clones) -> None:
-    before = made.checkout.tree()
-    made.colleague.git("reset", "--quiet", "--hard", "HEAD~3")
-    made.colleague.commit({"watcher.py": "print('anew')\n"}, "Begin anew")
-    made.colleague.push("--force")
-    seen = place.preview("update_code")
-    assert "was rewritten" in seen.refused
-    said = refused(place, made)
-    assert "it no longer has 2 commits of this checkout" in said
-    assert "update --reset" in said
-    assert place.preview("update_code", {"reset": True}).ok
-    went_through(place, made, place.carry_out("update_code", {"reset": True}, "t2"))
-    assert place.carry_out("undo_code", {"task_id": "t2"}, "t3").success
-    assert made.checkout.tree() == before
 
 
 def test_an_update_that_hangs_while_it_is_previewed_holds_up_no_later_one(

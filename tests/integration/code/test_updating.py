@@ -51,14 +51,6 @@ def test_what_is_up_to_date_touches_nobody(place: CodeHost, code: Clones) -> Non
     assert (picture(code.checkout), place.pids) == (before, pids)
 
 
-def test_a_commit_of_this_checkout_alone_is_no_reason_to_touch_anybody(place: CodeHost, code: Clones) -> None:
-    own = code.checkout.commit(BACK_AGAIN)
-    pids = place.pids
-    done = place.did("update")
-    assert (done.details["up_to_date"], code.checkout.head, place.pids) == (True, own, pids)
-    assert [commit["hash"] for commit in done.details["kept"]] == [own]
-
-
 def test_it_goes_straight_forward_where_it_can(place: CodeHost, code: Clones) -> None:
     old, (pid,) = code.checkout.head, place.pids
     newest = code.comes_in(COMES)
@@ -93,15 +85,6 @@ def test_a_merge_keeps_a_rollback_in_force_and_says_so(place: CodeHost, code: Cl
     assert words.endswith(f"Requested by anna - new parser.\n\nSupervisor-Task: {done.task_id}\n")
 
 
-def test_a_merge_counts_all_that_stays_however_much_it_is(place: CodeHost, code: Clones) -> None:
-    for number in range(51):
-        code.checkout.git("commit", "--quiet", "--allow-empty", f"--message=Own {number}")
-    code.comes_in({"other.py": "print('other')\n"})
-    done = place.did("update")
-    assert "kept 51 local commits that aren't on origin" in done.details["message"]
-    assert len(done.details["kept"]) == 50, "the others are counted"
-
-
 def test_a_conflict_is_found_before_anybody_is_stopped(place: CodeHost, code: Clones) -> None:
     code.checkout.commit(BACK_AGAIN)
     code.comes_in(COMES)
@@ -134,14 +117,6 @@ def test_a_reset_goes_to_the_remote_exactly_and_keeps_what_it_drops(place: CodeH
     assert changes["src/staged.py"].content == b"staged\n"
     assert [commit["hash"] for commit in done.details["dropped"]] == [own]
     assert "dropped 1 local commit and the changes in 2 files (kept under refs/supervisor/)" in done.details["message"]
-
-
-def test_a_reset_without_anything_new_still_drops_what_is_here(place: CodeHost, code: Clones) -> None:
-    old = code.checkout.head
-    place.did("rollback 2")
-    done = place.did("update --reset")
-    assert (code.checkout.head, len(done.details["dropped"])) == (old, 2)
-    assert place.did("update --reset").details["up_to_date"] is True
 
 
 def _dirty(code: Clones) -> None:
@@ -248,12 +223,6 @@ def test_a_history_that_was_rewritten_is_refused_and_followed_with_reset(place: 
     assert code.checkout.head == newest
 
 
-def test_a_remote_that_took_its_newest_commit_out_is_a_rewritten_history_too(place: CodeHost, code: Clones) -> None:
-    code.colleague.git("reset", "--quiet", "--hard", "HEAD~1")
-    code.colleague.push("--force")
-    assert_refused(place, code.checkout, "rewritten: it no longer has 1 commit")
-
-
 def test_one_that_can_not_be_started_again_is_not_stopped(place: CodeHost, code: Clones) -> None:
     code.comes_in(COMES)
     place.configure(OrionMX={"command": ["no-such-program"]})
@@ -264,18 +233,6 @@ def test_one_that_can_not_be_started_again_is_not_stopped(place: CodeHost, code:
     assert (rollback.details["commits_reverted"], rollback.details["final_commit"]) == (0, code.checkout.head)
     assert (rollback.details["success"], rollback.details["error"]) == (False, rollback.error)
     assert (picture(code.checkout), place.pids) == (before, pids)
-
-
-def test_under_one_that_can_not_be_ended_the_code_is_not_changed(place: CodeHost, code: Clones) -> None:
-    code.comes_in(COMES)
-    before = picture(code.checkout)
-    place.processes.unkillable("OrionMX")
-    for words in ("update", "rollback 1"):
-        done = place.do(words)
-        assert "can't be killed. Its code wasn't changed." in done.error
-        assert done.details["survivors"]
-    assert (done.details["commits_reverted"], done.details["final_commit"]) == (0, code.checkout.head)
-    assert picture(code.checkout) == before
 
 
 def test_a_worker_that_dies_with_the_new_code_gets_the_old_one_back(tmp_path: Path) -> None:
@@ -322,30 +279,6 @@ def test_two_on_one_checkout_are_stopped_and_started_together_and_once(tmp_path:
         assert sorted((row["target_id"], row["outcome"]) for row in rows) == [(name, "success") for name in workers]
         merges = [line for line in home.daemon_log().splitlines() if "git merge" in line]
         assert len(merges) == 1
-
-
-def test_a_paused_sibling_is_stopped_if_it_runs_and_not_started(tmp_path: Path, code: Clones) -> None:
-    with a_code_host(tmp_path / "host", dict.fromkeys(("OrionMX", "Second"), code.checkout.folder)) as place:
-        first, second = place.start()
-        place.pause("Second")
-        code.comes_in(COMES)
-        done = place.did("update OrionMX")
-        turns = done.details["workers"]
-        assert turns["Second"]["old_pid"] == second
-        assert turns["Second"]["new_pid"] is None
-        assert "paused" in turns["Second"]["rests"]
-        assert place.pids == [turns["OrionMX"]["new_pid"]] != [first]
-        assert "Second wasn't started: paused by bob" in done.details["message"]
-
-
-def test_who_runs_from_another_checkout_is_left_alone(tmp_path: Path, code: Clones) -> None:
-    with a_code_host(tmp_path / "host", {"OrionMX": code.checkout.folder, "Other": code.colleague.folder}) as place:
-        _, other = place.start()
-        code.comes_in(COMES)
-        done = place.did("update all")
-        assert done.outcomes["Other"].details["up_to_date"] is True
-        assert list(done.details["workers"]) == ["OrionMX"]
-        assert place.pids[1] == other
 
 
 def test_whatever_a_commit_is_called_nothing_of_it_reaches_a_terminal_as_it_is(place: CodeHost, code: Clones) -> None:

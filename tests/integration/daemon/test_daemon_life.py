@@ -34,8 +34,8 @@ def home(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
-def started(home: Host, *, cold: bool = False) -> int:
-    done = home.quick("start", cold=cold)
+def started(home: Host) -> int:
+    done = home.quick("start")
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     pid = daemon_holder(home.state_dir)
     assert f"Started: pid {pid}" in done.stdout
@@ -49,7 +49,7 @@ def worker(home: Home) -> int:
 
 
 def test_start_comes_back_when_the_daemon_is_up_and_its_workers_run(home: Host) -> None:
-    pid = started(home, cold=True)
+    pid = started(home)
     status = home.status()
     assert (status["supervisor"]["pid"], status["supervisor"]["state"]) == (pid, "running")
     assert worker(home)

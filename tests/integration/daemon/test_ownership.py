@@ -21,7 +21,7 @@ from supervisor_core.daemon.ownership import (
     pass_ownership,
 )
 from supervisor_core.host.locks import FileLock
-from tests.support.programs.forked import forked
+from tests.support.programs.warm import forked
 from tests.support.waiting import wait_until
 
 FORKED = forked()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -104,23 +103,6 @@ def test_its_heartbeat_says_what_the_contract_asks_for(demo: Demo) -> None:
     assert abs(datetime.now(UTC) - datetime.fromisoformat(beat["utc"])) < timedelta(minutes=1)
 
 
-def test_its_heartbeat_goes_on_and_leaves_no_temporary_file(demo: Demo) -> None:
-    demo.working()
-    first = demo.heartbeat()["utc"]
-    wait_until(lambda: demo.heartbeat()["utc"] > first, message="another heartbeat")
-    demo.door.stop(ID, timeout=10)
-    assert [name for name in os.listdir(demo.folder) if name.endswith(".tmp")] == []
-
-
-def test_every_line_of_its_log_has_a_time(demo: Demo) -> None:
-    demo.working()
-    demo.door.stop(ID, timeout=10)
-    started, *lines = demo.said().splitlines()
-    assert "starting OrionMX" in started
-    for line in lines:
-        assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \[OrionMX\] ", line), line
-
-
 def test_stuck_it_beats_and_says_that_it_gets_nowhere(demo: Demo) -> None:
     demo.working()
     first = demo.heartbeat()["progress_utc"]
@@ -173,61 +155,12 @@ def test_told_to_hang_it_neither_works_nor_beats_nor_obeys(demo: Demo) -> None:
     assert demo.door.stop(ID, timeout=0.2).ending == "killed"
 
 
-def test_told_to_freeze_it_is_frozen(demo: Demo) -> None:
-    identity = demo.working()
-    demo.tell("freeze")
-    wait_until(lambda: state(identity) is Liveness.FROZEN)
-    assert demo.door.stop(ID, timeout=10).exit_code == 0
-
-
-def test_told_to_fork_it_has_children_and_grandchildren_that_a_stop_ends(demo: Demo) -> None:
-    identity = demo.working()
-    demo.tell("fork")
-    members = wait_until(lambda: len(found := demo.door.members(ID)) == 5 and found, message="four helpers")
-    assert members
-    assert {os.getsid(member.pid) for member in members} == {identity.pid}
-    assert demo.door.stop(ID, timeout=10).stopped
-    assert all(state(member.identity).ended for member in members)
-
-
-def test_told_to_daemonize_it_has_a_helper_that_left_the_session_and_a_stop_ends_it(demo: Demo) -> None:
-    identity = demo.working()
-    demo.tell("daemonize")
-
-    def leads(pid: int) -> bool:
-        try:
-            return os.getsid(pid) == pid
-        except ProcessLookupError:  # the one in between, which ends at once
-            return False
-
-    def defies(pid: int) -> bool:  # what comes before that, the start of its Python, a signal still ends
-        status = Path(f"/proc/{pid}/status").read_text()
-        ignored = next(line for line in status.splitlines() if line.startswith("SigIgn:"))
-        return bool(int(ignored.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-    def daemons() -> list[int]:
-        found = [m.pid for m in demo.door.members(ID) if m.identity != identity and leads(m.pid)]
-        return [pid for pid in found if defies(pid)]
-
-    wait_until(lambda: len(daemons()) == 1 and len(demo.door.members(ID)) == 2, message="a daemon")
-    report = demo.door.stop(ID, timeout=10)
-    assert report.stopped
-    assert len(report.killed) == 1
-
-
 def test_told_to_crash_it_ends_with_a_traceback_and_exit_code_1(demo: Demo) -> None:
     identity = demo.working()
     demo.tell("crash")
     assert demo.door.wait_exit(identity, 10)
     assert demo.door.exit_code(identity) == 1
     assert "RuntimeError: told to crash" in demo.said()
-
-
-def test_told_at_the_start_to_crash_later_it_works_until_then(demo: Demo) -> None:
-    identity = demo.start("--misbehave", "crash-after", "0.3")
-    assert demo.door.wait_exit(identity, 10)
-    assert demo.door.exit_code(identity) == 1
-    assert "item 1 done" in demo.said()
 
 
 def test_told_to_go_stale_it_works_on_without_a_heartbeat(demo: Demo) -> None:
@@ -238,14 +171,6 @@ def test_told_to_go_stale_it_works_on_without_a_heartbeat(demo: Demo) -> None:
     beat = demo.heartbeat()
     wait_until(lambda: demo.said().count(" done") > lines + 8, message="still more work")
     assert demo.heartbeat() == beat
-
-
-def test_told_to_ignore_term_it_works_on_and_has_to_be_killed(demo: Demo) -> None:
-    identity = demo.working()
-    demo.tell("ignore-term")
-    report = demo.door.stop(ID, timeout=0.2)
-    assert [member.identity for member in report.killed] == [identity]
-    assert demo.heartbeat()["status"] == "running"
 
 
 def test_told_to_degrade_it_reports_an_error_with_its_words(demo: Demo) -> None:
@@ -260,11 +185,3 @@ def test_an_unknown_word_does_no_harm(demo: Demo) -> None:
     demo.control.write_text("explode")
     wait_until(lambda: "unknown word 'explode'; known are hang, freeze" in demo.said())
     assert state(identity) is Liveness.ALIVE
-
-
-def test_a_state_folder_that_is_away_does_not_end_it(demo: Demo) -> None:
-    identity = demo.start("--state-dir", "away")
-    wait_until(lambda: "no heartbeat: " in demo.said(), message="a complaint about the folder")
-    wait_until(lambda: "item 2 done" in demo.said())
-    assert state(identity) is Liveness.ALIVE
-    assert demo.door.stop(ID, timeout=10).exit_code == 0

@@ -14,7 +14,6 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import MOST, histories
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import Condition
-from supervisor_core.workers.heartbeats.files import HeartbeatAges
 from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import Home, a_home, demo_command
 
@@ -41,10 +40,6 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     done = home.supervisor("send", "pause W0 for a while")
     assert done.returncode == 0, done.stderr
     home.supervisor("once", "--worker-id", "W0")
-    (home.state_dir / "workers").mkdir(exist_ok=True)
-    ages = HeartbeatAges(home.state_dir)
-    for number in range(5):
-        ages.seen("W0", 10.0 + number, NOW - timedelta(minutes=30 - 5 * number))
     until = datetime.now(UTC)
     config = load_supervisor_config(home.config)
     told, silent = histories(ledger, config, ("W0", "W1"), until - DAY, until)
@@ -53,7 +48,6 @@ def test_what_held_and_what_was_done_in_the_span_and_nothing_of_before(home: Hom
     assert told.uptime.share == pytest.approx(18 / 24, abs=0.01)
     (mark,) = told.marks
     assert mark.name == "pause"
-    assert len(told.samples) >= 4
     assert (silent.known, silent.marks, silent.uptime.share) == (False, (), None)
     shown = home.supervisor("send", "history W0").stdout
     assert "W0 in the last 24 hours: healthy 75" in shown

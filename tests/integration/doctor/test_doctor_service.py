@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor_core.common.service import CANCEL_SECONDS
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.daemon import STOP_MARGIN_SECONDS
 from supervisor_core.daemon.handlers import stop_limit_seconds
 from supervisor_core.daemon.ownership import DAEMON_LOCK
 from supervisor_core.doctor import units
@@ -142,17 +140,6 @@ def test_what_would_end_workers_or_a_command_is_a_warning_that_fails_nothing(
     assert shown.endswith("No check failed; 1 warning.")
 
 
-@pytest.mark.usefixtures("daemon")
-def test_what_only_helps_is_a_remark(system: System, examined: Examined) -> None:
-    system.lives_in(f"12:pids:/x.service\n1:name=systemd:/system.slice/{DAEMON}\n")
-    system.unit(DAEMON, Type="simple", WatchdogUSec="0", TimeoutStopUSec="infinity")
-    check = examined()
-    assert check.remedy == ""
-    assert "Type=simple" in check.message
-    assert "no WatchdogSec" in check.message
-    assert "x.service" not in system.asked, "that is another hierarchy"
-
-
 def test_the_unit_of_the_passes_is_looked_at_where_there_is_one(system: System, examined: Examined) -> None:
     assert "not run by systemd" in examined().message
     system.unit(PASS, Type="oneshot", KillMode="control-group", WatchdogUSec="0")
@@ -170,32 +157,6 @@ def test_a_worker_tells_which_unit_it_would_end_with(
     system.lives_in("0::/system.slice/cron.service\n")
     system.unit("cron.service", KillMode="mixed")
     assert "cron.service has KillMode=mixed" in examined().message
-
-
-@pytest.mark.usefixtures("daemon")
-def test_a_unit_of_a_user_is_asked_of_the_systemd_of_that_user(system: System, examined: Examined) -> None:
-    system.lives_in(f"0::/user.slice/user-1000.slice/user@1000.service/app.slice/{DAEMON}\n")
-    system.unit(f"user-{DAEMON}", KillMode="mixed")
-    assert f"{DAEMON} has KillMode=mixed" in examined().message
-    assert re.search(rf"^--user show .*{DAEMON}$", system.asked, re.MULTILINE)
-
-
-@pytest.mark.usefixtures("daemon")
-def test_a_daemon_in_the_session_of_a_person_is_a_warning(system: System, examined: Examined) -> None:
-    system.lives_in("0::/user.slice/user-1000.slice/session-3.scope\n")
-    check = examined()
-    assert "login session (session-3.scope)" in check.message
-    assert "run-as-a-service.md" in check.remedy
-
-
-def test_where_no_daemon_runs_the_unit_that_started_us_is_looked_at(
-    system: System, examined: Examined, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    system.lives_in("0::/system.slice/doctor.service\n", "self")
-    system.unit("doctor.service", KillMode="mixed")
-    assert "doctor.service" not in examined().message
-    monkeypatch.setenv(service.STARTED_BY_SYSTEMD, "0" * 32)
-    assert "doctor.service has KillMode=mixed" in examined().message
 
 
 @pytest.mark.parametrize(
@@ -236,16 +197,6 @@ def test_in_a_container_it_is_said_that_workers_end_with_it(
     assert ("end with the container" in check.message) == (sign is not None)
 
 
-def test_looking_leaves_nothing_behind(system: System, examined: Examined, config: SupervisorConfig) -> None:
-    examined()
-    assert list(config.state_dir.iterdir()) == []
-    assert list(system.root.rglob("*.lock")) == []
-
-
-def test_a_stop_is_given_as_long_as_the_daemon_takes_for_it() -> None:
-    assert service.BEYOND_SECONDS == STOP_MARGIN_SECONDS + CANCEL_SECONDS
-
-
 # The units in the docs
 
 
@@ -265,25 +216,8 @@ def test_the_units_in_the_docs_pass_our_own_check(
     assert (check.remedy, PASS in check.message) == ("", True)
 
 
-def test_the_unit_of_the_daemon_tells_when_it_is_up_and_is_watched() -> None:
-    lines = set(unit_in_docs("supervisor-chatops.service").splitlines())
-    assert {"Type=notify", "NotifyAccess=main", "Restart=always", "KillMode=process", "OOMPolicy=continue"} <= lines
-    assert any(re.fullmatch(r"WatchdogSec=\d+", line) for line in lines)
-
-
 @pytest.mark.parametrize("name", ["supervisor-chatops.service", "supervisor-chatops-pass@.service"])
 def test_no_unit_gives_workers_what_ends_with_the_daemon(name: str) -> None:
     settings = {line.split("=")[0] for line in unit_in_docs(name).splitlines() if re.match(r"\w+=", line)}
     harmful = {"PrivateTmp", "RuntimeDirectory", "ProtectSystem", "ProtectHome", "DynamicUser", "MemoryMax", "UMask"}
     assert settings & harmful == set()
-
-
-@pytest.mark.parametrize(
-    ("name", "page"),
-    [
-        ("supervisor-chatops-pass@.service", "how-to/run-passes.md"),
-        ("supervisor-chatops-pass@.timer", "how-to/run-passes.md"),
-    ],
-)
-def test_a_page_shows_the_unit_as_its_file_has_it(name: str, page: str) -> None:
-    assert f"```ini\n{unit_in_docs(name)}```" in (ROOT / "docs" / page).read_text()

@@ -49,7 +49,7 @@ class Pair:
         if not have.is_behind(newest):
             return False
         found = self.host.read(lambda connection: rows.rows_after(connection, "web-1", have))
-        self.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(self.origin, found)], NOW))
+        self.hub.write(lambda connection: rows.take_rows(connection, "hub", self.origin, found, NOW))
         return True
 
     def copy(self) -> None:
@@ -105,9 +105,9 @@ def test_jobs_audit_rows_and_condition_changes_arrive_once(pair: Pair) -> None:
 def test_a_batch_that_is_copied_twice_changes_nothing(pair: Pair) -> None:
     do_job(pair.host, "task_1")
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, found)], NOW))
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
     with pytest.raises(DivergedLedger):  # the caller asks only for what follows its own newest rows
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, found)], NOW))
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
     assert pair.states(pair.hub) == pair.states(pair.host)
     assert not pair.step()
 
@@ -123,7 +123,7 @@ def test_a_replaced_ledger_is_named_and_nothing_of_it_is_copied(pair: Pair, tmp_
         have = pair.hub.read(lambda connection: rows.position_of(connection, origin))
         found = other.read(lambda connection: rows.rows_after(connection, "web-1", have))
         with pytest.raises(DivergedLedger, match="doesn't continue"):
-            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(origin, found)], NOW))
+            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", origin, found, NOW))
     assert len(pair.hub.read(lambda connection: connection.execute(select(tables.audit_log)).all())) == 3
 
 
@@ -132,14 +132,12 @@ def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     other = Origin("ledger", "web-2")
     with pytest.raises(DivergedLedger):
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(other, found)], NOW))
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", other, found, NOW))
     jobs_only = {**found, "audit_log_t": []}
     do_job(pair.host, "task_1")
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     pair.hub.write(
-        lambda connection: rows.take_rows(
-            connection, "hub", [rows.HostRows(other, {**jobs_only, "jobs_t": found["jobs_t"]})], NOW
-        )
+        lambda connection: rows.take_rows(connection, "hub", other, {**jobs_only, "jobs_t": found["jobs_t"]}, NOW)
     )
     (job,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
     assert job.worker_id == "web-2/OrionMX"
@@ -152,7 +150,7 @@ def test_a_refused_command_of_a_host_is_found_by_its_name_and_no_other_host_s_wo
     (index,) = found["audit_workers_t"]
     assert (index["worker_id"], index["role"]) == ("command:undo", "command")
     forged = {**found, "audit_workers_t": [{**index, "worker_id": each} for each in ("command:update", "web-2/w1")]}
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, forged)], NOW))
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, forged, NOW))
 
     def rows_of(wanted: AuditFilter) -> list[str]:
         return [row["actor"] for row in pair.hub.read(lambda connection: search(connection, wanted))]
@@ -168,7 +166,7 @@ def test_a_refused_command_of_a_host_without_an_index_of_commands_is_found_by_it
     pair.host.write(lambda connection: audit.append(connection, "web-1", refused, NOW))
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     older = {**found, "audit_workers_t": []}
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, older)], NOW))
+    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, older, NOW))
     wanted = AuditFilter(action="UNDO_CODE", command="undo")
     assert [row["actor"] for row in pair.hub.read(lambda connection: search(connection, wanted))] == ["cli:anna"]
 
@@ -287,25 +285,9 @@ def test_rows_of_a_worker_whose_address_is_too_long_stay_at_its_host_and_keep_no
     assert pair.verified() == (1, [])
 
 
-def test_rows_that_lack_a_column_take_nothing_from_those_of_other_hosts(pair: Pair) -> None:
-    """They are inserted with one statement, and its columns are those of the first row."""
-    note_audit(pair.host, 1)
-    whole = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
-    (entry,) = whole["audit_log_t"]
-    bare = {**whole, "audit_log_t": [{**entry, "supervisor_id": "web-0"}], "audit_workers_t": []}
-    del bare["audit_log_t"][0]["label"]
-    batches = [rows.HostRows(Origin("other", "web-0"), bare), rows.HostRows(pair.origin, whole)]
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", batches, NOW))
-    trail = select(tables.audit_log.c.supervisor_id, tables.audit_log.c.label).order_by(
-        tables.audit_log.c.supervisor_id
-    )
-    found = pair.hub.read(lambda connection: connection.execute(trail).all())
-    assert [tuple(row) for row in found] == [("web-0", None), ("web-1", entry["label"])]
-
-
 def test_a_row_with_a_value_that_no_column_holds_is_refused_before_a_driver_sees_it(pair: Pair) -> None:
     note_audit(pair.host, 1)
     found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
     odd = {**found, "audit_log_t": [{**found["audit_log_t"][0], "label": ["a", "b"]}]}
     with pytest.raises(InvalidReport, match="label"):
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", [rows.HostRows(pair.origin, odd)], NOW))
+        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, odd, NOW))

@@ -15,7 +15,7 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.replication.backup import copy_database
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers, HostNews
 from supervisor_core.fleet.questions import PresenceMessage
@@ -23,6 +23,7 @@ from supervisor_core.fleet.transport.messages import NoAnswer
 from supervisor_core.storage import replication_progress
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
+from tests.support.daemon.fleets import a_hub_daemon
 from tests.support.storage.forwarded_rows import note_audit, opened
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
@@ -57,7 +58,7 @@ class Line:
         """What the host says of itself in this run of its daemon."""
         origin = self.host.write(lambda connection: replication_progress.origin_of(connection, HOST))
         newest = self.host.read(lambda connection: rows.newest_rows(connection, HOST))
-        return PresenceMessage(HOST, datetime.now(UTC), origin.ledger_id, newest.as_json(), 1, life, "1.0").encode()
+        return PresenceMessage(HOST, datetime.now(UTC), origin.ledger_id, newest._asdict(), 1, life, "1.0").encode()
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -76,9 +77,8 @@ def test_a_host_whose_ledger_lost_rows_that_the_hub_has_is_named(tmp_path: Path)
             members, key = FleetMembers(hub), KeyPair.new()
             now = datetime.now(UTC)
             members.join(members.invite(HOST, ANNA, now).invite_id, HOST, key.public_key, "1.0", now)
-            line = Line(host)
-            hooks = HubHooks(lambda _: None, lambda: None, lambda: None, lambda: None, lambda: None)
-            hosts = FleetHosts(hub, Blocking(), Asker(line, key), members, line, hooks)
+            line: Any = Line(host)
+            hosts = FleetHosts(hub, Blocking(), Asker(line, key), members, line, a_hub_daemon())
             hosts.begin(members.hosts())
             stopping = asyncio.Event()
             running = asyncio.create_task(hosts.run(stopping))
@@ -111,9 +111,10 @@ def test_a_started_hub_asks_those_that_speak_seldom_before_it_calls_them_unrespo
             for name in (HOST, "web-2"):
                 invite = members.invite(name, ANNA, now).invite_id
                 members.join(invite, name, KeyPair.new().public_key, "1.0", now)
-            line, told = Line(host), list[bool]()
-            hooks = HubHooks(lambda _: None, lambda: None, lambda: told.append(True), lambda: None, lambda: None)
-            hosts = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, hooks)
+            line: Any = Line(host)
+            told = list[bool]()
+            daemon = a_hub_daemon(on_silence_changed=lambda: told.append(True))
+            hosts = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, daemon)
             hosts.begin(members.hosts())
             there, gone = hosts.hosts[HOST], hosts.hosts["web-2"]
             there.since = gone.since = now - timedelta(seconds=16)
@@ -127,7 +128,7 @@ def test_a_started_hub_asks_those_that_speak_seldom_before_it_calls_them_unrespo
             assert list(hosts.silent()) == ["web-2"]
             assert not hosts.missing(), "it has joined, and never connected"
             members.seen([HostNews("web-2", "1.0", None)], now)
-            restarted = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, hooks)
+            restarted = FleetHosts(hub, Blocking(), Asker(line, KeyPair.new()), members, line, daemon)
             restarted.begin(members.hosts())
             restarted.hosts["web-2"].silent = True
             assert list(restarted.missing()) == ["web-2"]

@@ -25,7 +25,7 @@ from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 from supervisor_core.fleet.hub.fleet import Fleet
 from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.hub.hosts import FleetHosts, HubHooks
+from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.messages import NoAnswer
@@ -39,6 +39,7 @@ from supervisor_core.storage import outbox, replication_progress
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import LINK, Condition, TargetReading
+from tests.support.daemon.fleets import a_hub_daemon
 from tests.support.intake.approvals import ANNA, Desk
 
 HOSTS = ("web-1", "web-2")
@@ -116,7 +117,7 @@ class Hub:
     """A hub that follows its hosts."""
 
     desk: Desk
-    lines: Lines
+    lines: Any
     hosts: FleetHosts
     seen: list[TargetReading]
 
@@ -162,9 +163,10 @@ async def a_hub(desk: Desk) -> AsyncIterator[Hub]:
     for name in HOSTS:
         invite = members.invite(name, ANNA, now).invite_id
         members.join(invite, name, KeyPair.new().public_key, "1.0", now)
-    lines, seen = Lines(), list[TargetReading]()
-    hooks = HubHooks(seen.extend, lambda: None, lambda: None, lambda: CARD, lambda: None)
-    hosts = FleetHosts(desk.ledger, Blocking(), Asker(lines, key), members, lines, hooks)
+    lines: Any = Lines()
+    seen = list[TargetReading]()
+    daemon = a_hub_daemon(CARD, publish_readings=seen.extend)
+    hosts = FleetHosts(desk.ledger, Blocking(), Asker(lines, key), members, lines, daemon)
     hosts.begin(members.hosts())
     stopping = asyncio.Event()
     running = asyncio.create_task(hosts.run(stopping))
@@ -325,7 +327,7 @@ async def test_an_interrupted_change_of_code_is_taken_and_sets_no_host_aside(des
 
 
 @asynccontextmanager
-async def a_dispatcher(desk: Desk, lines: Lines, hosts: Callable[[], Any], **about: Any) -> AsyncIterator[Any]:
+async def a_dispatcher(desk: Desk, lines: Any, hosts: Callable[[], Any], **about: Any) -> AsyncIterator[Any]:
     dispatcher = CommandDispatcher(
         desk.ledger, Blocking(), lines, KeyPair.new(), hosts, timedelta(minutes=1), lambda: "", **about
     )

@@ -1,16 +1,15 @@
-"""A hub's ledger in a database server, and the lease that says which machine is the hub."""
+"""A hub's ledger in PostgreSQL, and the lock that says which machine is the hub."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text, update
+from sqlalchemy import NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from bot.views.cards.notices import hub_taken_over
@@ -18,18 +17,17 @@ from supervisor_core.alerts.messages import TAKEOVER
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.services.standby import record_takeover
-from supervisor_core.fleet.hub import lease as leases_of
-from supervisor_core.fleet.hub.lease import HubLease, LeaseLost
+from supervisor_core.fleet.hub import lock as locks
 from supervisor_core.fleet.hub.ledger import LedgerDatabase
-from supervisor_core.storage import outbox
+from supervisor_core.fleet.hub.lock import HubLock, NotTheHub
+from supervisor_core.storage import outbox, supervisors
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
 from supervisor_core.storage.audit.search import AuditFilter, search
-from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.outbox import CARD, DETAILS, reply_place
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import leases
+from supervisor_core.storage.supervisors import SupervisorStatus
 from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
@@ -43,168 +41,145 @@ NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ENTRY = AuditEntry("cli:anna", "PAUSE", "web-1/fetcher")
 
 
-@pytest.fixture(params=["postgresql", "mariadb"])
-def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    with new_database(request.getfixturevalue(request.param)) as made:
-        yield made
-
-
 @pytest.fixture
-def engine(url: str) -> Iterator[Engine]:
-    made = shared_engine(url)
-    try:
+def url(postgresql: str) -> Iterator[str]:
+    with new_database(postgresql) as made:
         yield made
-    finally:
-        made.dispose()
 
 
 @pytest.fixture
 def machine(url: str, tmp_path: Path) -> Callable[..., Ledger]:
     """Opens the hub's ledger on a machine of this name."""
 
-    def opened(name: str, held: HubLease | None = None) -> Ledger:
+    def opened(name: str, lock: HubLock | None = None) -> Ledger:
         (tmp_path / name).mkdir(exist_ok=True)
-        return Ledger(LedgerDatabase(url, 10, HUB, held), HUB, HeadFile(tmp_path / name))
+        return Ledger(LedgerDatabase(url, 10, HUB, lock), HUB, HeadFile(tmp_path / name))
 
     return opened
 
 
-def a_lease(engine: Engine, machine: str) -> HubLease:
-    made = HubLease(engine, HUB, machine)
-    made.prepare()
-    return made
+def cut_connection(url: str, name: str) -> None:
+    """End the connection of this machine's lock, as a fault of the network or the server's administrator does."""
+    engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    query = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :name")
+    with engine.connect() as connection:
+        assert connection.execute(query, {"name": name}).scalars().all() == [True]
 
 
-def expire(engine: Engine) -> None:
-    """Have the lease end, as if its holder were gone."""
-    with engine.begin() as connection:
-        past = leases_of.database_time(connection) - timedelta(seconds=1)
-        connection.execute(update(leases).values(until=past))
+def test_one_machine_is_the_hub_until_its_connection_ends(url: str) -> None:
+    first, second = HubLock(url, HUB, "one"), HubLock(url, HUB, "two")
+    assert first.take() is None
+    assert HubLock(url, "another", "three").take() is None, "a lock is for one fleet"
+    hub = second.take()
+    assert hub is not None
+    assert (hub.name, abs(datetime.now(UTC) - hub.since) < timedelta(minutes=1)) == ("one", True)
+    first.require()
+    with pytest.raises(NotTheHub):
+        second.require()
+    cut_connection(url, "one")
+    wait_until(lambda: second.take() is None, 10.0, "the second one is the hub")
+    with pytest.raises(NotTheHub):
+        first.require()
+    with pytest.raises(NotTheHub):
+        first.require()
+    second.require()
 
 
-@contextmanager
-def writing(ledger: Ledger) -> Iterator[None]:
-    """Hold a write transaction open meanwhile."""
-    begun, end = threading.Event(), threading.Event()
+def test_a_lock_that_is_released_is_free_and_nothing_was_lost(url: str) -> None:
+    first, second = HubLock(url, HUB, "one"), HubLock(url, HUB, "two")
+    assert first.take() is None
+    lost: list[str] = []
+    with first.kept(lost.append):
+        assert second.take() is not None
+    wait_until(lambda: second.take() is None, 10.0, "the second one is the hub")
+    assert lost == []
 
-    def work(_connection: object) -> None:
-        begun.set()
-        end.wait(20)
 
-    future = ledger.submit(work)
-    assert begun.wait(10)
-    try:
-        yield
-    finally:
+def test_a_hub_without_its_connection_stops_and_writes_nothing(url: str, machine: Callable[..., Ledger]) -> None:
+    first, second = HubLock(url, HUB, "one"), HubLock(url, HUB, "two")
+    assert first.take() is None
+    lost: list[str] = []
+    with machine("one", first) as ledger, first.kept(lost.append):
+        ledger.audit(ENTRY, NOW)
+        cut_connection(url, "one")
+        wait_until(lambda: second.take() is None, 10.0, "the second one is the hub")
+        with pytest.raises(NotTheHub):
+            ledger.audit(ENTRY, NOW)
+        assert isinstance(ledger.trouble, NotTheHub)
+        wait_until(lambda: lost, 10.0, "the first one is told")
+        with machine("two", second) as other:
+            assert other.audit(ENTRY, NOW).audit_id == 2
+    assert lost == ["The connection that holds the hub's lock has ended."]
+
+
+def test_a_hub_that_says_nothing_loses_the_lock(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a frozen program does, or a machine that lost its power."""
+    monkeypatch.setattr(locks, "IDLE_SECONDS", 1)
+    first, second = HubLock(url, HUB, "one"), HubLock(url, HUB, "two")
+    assert first.take() is None
+    wait_until(lambda: second.take() is None, 10.0, "the second one is the hub")
+    with pytest.raises(NotTheHub):
+        first.require()
+
+
+def test_a_hub_waits_for_a_write_of_the_one_before_it(url: str, machine: Callable[..., Ledger]) -> None:
+    """A program that is frozen in a transaction holds it up for some seconds only."""
+    first, second = HubLock(url, HUB, "one"), HubLock(url, HUB, "two")
+    assert first.take() is None
+    with machine("one", first) as ledger:
+        begun, end = threading.Event(), threading.Event()
+
+        def work(_connection: object) -> None:
+            begun.set()
+            end.wait(20)
+
+        future = ledger.submit(work)
+        assert begun.wait(10)
+        cut_connection(url, "one")
+        with pytest.raises(DBAPIError):
+            second.take()
+        wait_until(lambda: is_taken(second), 15.0, "the second one is the hub")
         end.set()
         with pytest.raises(LedgerUnavailable):
             future.result(20)
 
 
-def test_one_machine_has_the_lease_until_it_ends_and_its_number_rises(engine: Engine) -> None:
-    first, second = a_lease(engine, "one"), a_lease(engine, "two")
-    assert first.take() is None
-    assert first.take() is None
-    holder = second.take()
-    assert holder is not None
-    assert (holder.machine, abs(datetime.now(UTC) - holder.since) < timedelta(minutes=1)) == ("one", True)
-    first.require()
-    with pytest.raises(LeaseLost):
-        second.require()
-    expire(engine)
-    assert second.take() is None
-    with engine.connect() as connection:
-        assert connection.execute(leases.select()).mappings().one()["number"] == 2
-    holder = first.take()
-    assert holder is not None
-    assert holder.machine == "two"
-    expire(engine)
-    with pytest.raises(LeaseLost, match="was taken over by two"):
-        first.take()
+def is_taken(lock: HubLock) -> bool:
+    try:
+        return lock.take() is None
+    except DBAPIError:
+        return False
 
 
-def test_a_lease_that_is_given_back_is_free_at_once(engine: Engine) -> None:
-    first, second = a_lease(engine, "one"), a_lease(engine, "two")
-    assert first.take() is None
-    lost: list[str] = []
-    with first.kept(lost.append):
-        assert second.take() is not None
-    assert second.take() is None
-    assert lost == []
-
-
-def test_a_takeover_is_recorded_and_told_once_and_a_lease_that_was_given_back_is_none(
-    engine: Engine, machine: Callable[..., Ledger], tmp_path: Path
+@pytest.mark.parametrize(
+    ("hostname", "stopped", "is_told"), [("first", False, True), ("second", False, False), ("first", True, False)]
+)
+def test_a_takeover_from_a_hub_that_did_not_stop_is_recorded_and_told(
+    machine: Callable[..., Ledger], tmp_path: Path, hostname: str, stopped: bool, is_told: bool
 ) -> None:
     (tmp_path / "config.yaml").write_text(CONFIG)
     config = load_supervisor_config(str(tmp_path / "config.yaml"))
-    assert a_lease(engine, "first").take() is None
-    expire(engine)
-    second = a_lease(engine, "second")
-    assert second.take() is None
-    with machine("second", second) as ledger:
-        record_takeover(config, ledger, second)
-        (row,) = ledger.read(lambda connection: search(connection, AuditFilter(action="HUB_TAKEN_OVER")))
-        assert {"machine": "second", "before": "first"}.items() <= json.loads(row["details_json"]).items()
-        (told,) = ledger.read(lambda connection: outbox.pending_messages(connection, (TAKEOVER,), datetime.now(UTC)))
-    words = hub_taken_over({**told.payload})["text"]
-    assert words.startswith(":warning: *second is the hub now*: first has been unresponsive since ")
-    with second.kept(lambda _: None):
-        """Given back at the end."""
-    third = a_lease(engine, "third")
-    assert third.take() is None
-    assert third.replaced is None
+    with machine("second") as ledger:
+        about = {"heartbeat_seconds": 30.0, "hostname": hostname, "pid": 7, "version": "1"}
+        row, _ = ledger.write(lambda connection: supervisors.begin_life(connection, HUB, about, NOW))
+        path = [SupervisorStatus.ACTIVE, *([SupervisorStatus.TERMINATED] if stopped else [])]
+        for before, to in zip([row.status, *path], path, strict=False):
+            assert ledger.step(supervisors.move(row, before, to, NOW), NOW)
+        record_takeover(config, ledger, "second")
+        found = ledger.read(lambda connection: search(connection, AuditFilter(action="HUB_TAKEN_OVER")))
+        told = ledger.read(lambda connection: outbox.pending_messages(connection, (TAKEOVER,), datetime.now(UTC)))
+    assert (len(found), len(told)) == ((1, 1) if is_told else (0, 0))
+    for entry in found:
+        assert {"machine": "second", "before": "first"}.items() <= json.loads(entry["details_json"]).items()
+    for message in told:
+        words = hub_taken_over({**message.payload})["text"]
+        assert words.startswith(":warning: *second is the hub now*: first has been unresponsive since 14:30:15 UTC")
 
 
-def test_who_finds_another_holder_at_a_renewal_is_told(engine: Engine) -> None:
-    first, second = a_lease(engine, "one"), a_lease(engine, "two")
-    assert first.take() is None
-    lost: list[str] = []
-    with first.kept(lost.append):
-        expire(engine)
-        assert second.take() is None
-        wait_until(lambda: lost, 10.0, "the first one is told")
-        with pytest.raises(LeaseLost):
-            first.require()
-    assert lost == ["two has taken over."]
-
-
-def test_a_write_of_a_machine_that_lost_its_lease_changes_nothing(
-    engine: Engine, machine: Callable[..., Ledger]
-) -> None:
-    first, second = a_lease(engine, "one"), a_lease(engine, "two")
-    assert first.take() is None
-    with machine("one", first) as ledger:
-        ledger.audit(ENTRY, NOW)
-        expire(engine)
-        assert second.take() is None
-        with pytest.raises(LeaseLost, match="was taken over"):
-            ledger.audit(ENTRY, NOW)
-        assert isinstance(ledger.trouble, LeaseLost)
-        with machine("two", second) as other:
-            assert other.audit(ENTRY, NOW).audit_id == 2
-            assert other.trouble is None
-
-
-def test_a_program_that_is_frozen_in_a_transaction_keeps_no_other_machine_from_taking_over(
-    engine: Engine, machine: Callable[..., Ledger]
-) -> None:
-    first, second = a_lease(engine, "one"), a_lease(engine, "two")
-    assert first.take() is None
-    with machine("one", first) as ledger:
-        with writing(ledger):
-            with engine.connect() as connection:
-                until = connection.execute(leases.select()).mappings().one()["until"]
-            wait_until(lambda: second.take() is None, 15.0, "the second one has the lease")
-            assert datetime.now(UTC) - until < timedelta(seconds=4)
-        with pytest.raises(LeaseLost):
-            ledger.audit(ENTRY, NOW)
-
-
-def test_shells_and_the_hub_write_one_chain_at_once(engine: Engine, machine: Callable[..., Ledger]) -> None:
-    held = a_lease(engine, "one")
-    assert held.take() is None
-    with machine("one", held) as hub, machine("one") as shell, machine("two") as other:
+def test_shells_and_the_hub_write_one_chain_at_once(url: str, machine: Callable[..., Ledger]) -> None:
+    lock = HubLock(url, HUB, "one")
+    assert lock.take() is None
+    with machine("one", lock) as hub, machine("one") as shell, machine("two") as other:
         futures = [
             ledger.submit(lambda connection: audit.append(connection, HUB, ENTRY, NOW))
             for _ in range(20)
@@ -267,20 +242,3 @@ def test_a_server_that_is_away_is_told_without_the_password(tmp_path: Path) -> N
     with pytest.raises(LedgerUnavailable, match="can't be used") as raised:
         Ledger(place, HUB, HeadFile(tmp_path))
     assert "s3cret" not in str(raised.value)
-
-
-def test_a_value_that_mariadb_refuses_fails_its_write_alone(tmp_path: Path, mariadb: str) -> None:
-    """PyMySQL calls such an error operational, like one of the connection."""
-    with new_database(mariadb) as url, Ledger(LedgerDatabase(url, 10, HUB), HUB, HeadFile(tmp_path)) as ledger:
-        creator = shared_engine(url)
-        with creator.begin() as connection:  # a table ends a savepoint
-            connection.execute(text("create table odd_t (at datetime not null)"))
-        creator.dispose()
-
-        def insert(value: str) -> None:
-            ledger.write(lambda connection: connection.execute(text(f"insert into odd_t values ({value})")))
-
-        for value in ("'soon'", "default"):
-            with pytest.raises(DBAPIError, match="OperationalError"):
-                insert(value)
-        insert("now()")

@@ -119,11 +119,11 @@ def test_a_token_that_is_tried_again_and_again_is_reported_with_a_count(members:
     for second in range(30):
         with pytest.raises(JoinRefused, match="has been used"):
             members.join(invite.invite_id, "web", OTHER_KEY, "", NOW + timedelta(seconds=second))
-        members.report_repeated_refusals(NOW + timedelta(seconds=second))
     assert reports() == [1]
-    for _ in range(2):
-        members.report_repeated_refusals(NOW + INVITE_LIFE)
-    assert reports() == [1, 29]
+    for minutes in (10, 11):
+        with pytest.raises(JoinRefused, match="has been used"):
+            members.join(invite.invite_id, "web", OTHER_KEY, "", NOW + timedelta(minutes=minutes))
+    assert reports() == [1, 30]
 
 
 def test_a_host_that_is_in_the_fleet_is_not_invited_again(members: FleetMembers) -> None:

@@ -15,7 +15,7 @@ from supervisor_core.commands.flags import MAX_BYTES, parse_name, parse_unknown_
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.inbox import LONGEST_NAME, ClaimedFlag, Inbox
 from supervisor_core.jobs.model import new_task_id
-from tests.support.programs.forked import forked
+from tests.support.programs.warm import forked
 
 FLAG = "supervisor_pause_OrionMX.flag"
 TOKEN = "task_20260205_143015_abcdefg"

@@ -12,12 +12,11 @@ import pytest
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import SupervisorError
 from supervisor_core.intake.approvals.execution import PATIENCE, RETRY
 from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
-from supervisor_core.intake.approvals.service import Approvals, NoSuchApproval, RequestRefused, VoteRefused
+from supervisor_core.intake.approvals.service import Approvals, RequestRefused, VoteRefused
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
 from tests.support.intake.approvals import ANNA, BOB, CARD, CARL, MINUTE, NOW, SHELL, Desk, a_desk
@@ -124,18 +123,6 @@ def test_one_deny_ends_it_and_its_reason_is_kept(tmp_path: Path) -> None:
         assert (desk.jobs(), desk.actions()) == ([], ["APPROVAL_REQUESTED", "DENIED"])
 
 
-def test_the_requester_does_not_vote_and_the_try_is_written_down(desk: Desk) -> None:
-    asked = desk.ask()
-    with pytest.raises(VoteRefused, match="You requested it"):
-        desk.approvals.vote(asked.approval_id, ANNA, YES, now=NOW)
-    assert (state(desk), desk.actions()) == (S.PENDING, ["APPROVAL_REQUESTED", "REFUSED"])
-
-
-def test_the_requester_votes_where_the_terms_say_so(tmp_path: Path) -> None:
-    with a_desk(tmp_path, self_approval=True) as desk:
-        assert desk.approvals.vote(desk.ask().approval_id, ANNA, YES, now=NOW).approval.state is S.APPROVED
-
-
 def test_who_is_no_approver_at_this_moment_does_not_vote_and_that_is_written_down(desk: Desk) -> None:
     asked = desk.ask()
     desk.rights.take(BOB, Right.APPROVER)
@@ -202,15 +189,6 @@ def test_rights_that_can_not_be_found_out_are_waited_for_but_not_for_ever(desk: 
     assert "Slack does not answer." in ended.reason
 
 
-def test_rights_that_are_known_again_let_it_go_on(desk: Desk) -> None:
-    approved(desk)
-    desk.rights.unknown = "Slack does not answer."
-    desk.approvals.carry_on(NOW + MINUTE)
-    desk.rights.unknown = ""
-    (ended,) = desk.approvals.carry_on(NOW + MINUTE + RETRY)
-    assert (ended.state, ended.reason, len(desk.jobs())) == (S.EXECUTING, "", 1)
-
-
 def test_the_shell_vouches_where_slack_can_not_be_asked_but_not_against_what_is_known(desk: Desk) -> None:
     approved(desk, by=SHELL)
     desk.rights.unknown = "Slack does not answer."
@@ -231,15 +209,6 @@ def test_a_worker_paused_since_makes_it_stale_with_words_and_a_way_on(desk: Desk
     assert ended.reason == "North is now paused. Nothing was done."
     row = desk.trail()[-1]
     assert (row["action"], row["outcome"], row["actor"]) == ("STALE", "failure", "supervisor")
-
-
-def test_a_worker_that_is_no_longer_configured_makes_it_stale(desk: Desk) -> None:
-    approved(desk)
-    del desk.document["workers"]["North"]
-    desk.configure()
-    (ended,) = desk.approvals.carry_on(NOW + MINUTE)
-    assert ended.state is S.STALE
-    assert "No worker 'North'" in ended.reason
 
 
 def test_the_requester_and_approvers_cancel_and_nobody_else(desk: Desk) -> None:
@@ -268,14 +237,6 @@ def test_the_same_question_twice_is_one_and_somebody_elses_task_id_is_nobodys(de
     assert desk.actions() == ["APPROVAL_REQUESTED"]
     with pytest.raises(RequestRefused, match="anna has already requested this"):
         desk.ask(by=BOB)
-
-
-def test_an_approval_is_found_by_its_own_id_and_by_its_commands(desk: Desk) -> None:
-    asked = desk.ask()
-    assert desk.approvals.find("task_1") == desk.approvals.find(asked.approval_id) == (asked, ())
-    with pytest.raises(NoSuchApproval, match="'nonsense'"):
-        desk.approvals.find("nonsense")
-    assert desk.approvals.waiting() == [(asked, ())]
 
 
 def test_with_nobody_to_approve_it_is_refused_at_once(desk: Desk) -> None:
@@ -361,12 +322,6 @@ def test_a_look_that_fails_for_now_is_tried_again_and_one_that_breaks_keeps_no_o
     troubled.clear()
     (first,) = approvals.carry_on(NOW + MINUTE + RETRY)
     assert first.state is S.EXECUTING
-
-
-def test_words_of_every_refusal_are_of_one_kind() -> None:
-    for kind in (RequestRefused, VoteRefused, NoSuchApproval):
-        assert issubclass(kind, SupervisorError)
-        assert not kind.retryable
 
 
 def test_the_end_of_its_time_does_not_end_what_was_approved_at_the_last_moment(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -147,16 +146,6 @@ def an_approval(needed: int = 1) -> Approval:
         expires_at=NOW + 15 * MINUTE,
         due_at=NOW + 15 * MINUTE,
     )
-
-
-def test_an_approval_comes_back_from_each_engine_as_it_was_filed(engine: Engine) -> None:
-    database, asked = EngineTransactions(engine), an_approval()
-    assert database.write(lambda connection: rows.file(connection, asked)) == asked
-    again = replace(asked, approval_id="other")
-    assert database.write(lambda connection: rows.file(connection, again)) == asked, "one for each task id"
-    assert database.read(lambda connection: rows.find(connection, "abc12345")) == asked
-    assert database.read(lambda connection: rows.first_due(connection, (S.PENDING,))) == asked.due_at
-    assert database.read(lambda connection: rows.in_states(connection, (S.PENDING,), due=NOW)) == []
 
 
 def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engine) -> None:

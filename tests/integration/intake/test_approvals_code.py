@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor_core.cli import main
 from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.approvals.observed_state import effect, observer
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, to_go_on
@@ -127,20 +125,6 @@ def test_what_moves_between_the_last_look_and_the_handler_is_refused_by_the_hand
     assert [each.state for each in approvals.settle()] == [S.FAILED]
 
 
-def test_two_checkouts_are_held_to_both_their_states(tmp_path: Path, code: Clones) -> None:
-    other = origin_and_checkout(tmp_path / "other")
-    folders = {"North": code.checkout.folder, "South": other.checkout.folder}
-    with a_code_host(tmp_path / "host", folders) as place:
-        place.document["slack"] = {"access": {"approvers": ["S0ADMINS"]}}
-        place.configure()
-        approvals = Approvals(place.ledger, lambda: place.config, observer(lambda: place.host), FakeRights())
-        assert carry_out(approvals, ask(place, approvals, "rollback all 1")).state is S.EXECUTING
-        for job in place.ledger.read(lambda connection: jobs.of_task(connection, "task_1")):
-            outcome = execute(job, place.host, place.ledger)
-            assert outcome is not None
-            assert outcome.success, outcome.error
-
-
 def test_what_would_fail_as_things_are_is_not_asked_for(place: CodeHost, approvals: Approvals, code: Clones) -> None:
     _edit(place, code)
     with pytest.raises(RequestRefused, match="Not requested, because it would fail"):
@@ -156,18 +140,3 @@ def test_for_what_is_so_already_nobody_is_asked(place: CodeHost, approvals: Appr
     assert approvals.waiting() == []
     code.comes_in()
     assert approvals.find(ask(place, approvals, "update North").approval_id)[0].state is S.PENDING
-
-
-def test_the_shell_says_that_there_is_nothing_to_do_and_all_is_well(
-    place: CodeHost, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place.document["slack"]["approvals"] = {"doors": ["cli"]}
-    place.configure()
-    shell = ["send", "update North", "--config", str(place.folder / "config.yaml")]
-    words = "Nothing to do for North, South: already up to date. No worker was stopped."
-    assert (main(shell), capsys.readouterr().out) == (0, f"{words}\n")
-    assert main([*shell, "--wait", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["success"], said["error"], said["details"]) == (True, None, {"message": words})
-    assert main([*shell, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["queued"] is False

@@ -8,32 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from supervisor_core.commands.flags import Trust, sign
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.inbox.intake import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, Scene
+from tests.support.configurations import configured
 
 TRUST = Trust(SECRET, timedelta(hours=1), "TestHost")
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    (tmp_path / "nas").mkdir()
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
-        "slack": {
-            "access": {"operators": ["U1"], "approvers": ["U1", "U2", "U3"]},
-            "approvals": {"required_for": ["pause"], "doors": ["flag"], "votes": 2},
-        },
+    slack = {
+        "access": {"operators": ["U1"], "approvers": ["U1", "U2", "U3"]},
+        "approvals": {"required_for": ["pause"], "doors": ["flag"], "votes": 2},
     }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    config = load_supervisor_config(tmp_path / "config.yaml")
+    config = configured(tmp_path, slack=slack)
     with opened_ledger(config) as ledger:
         yield Scene(open_doors(config), ledger)
 

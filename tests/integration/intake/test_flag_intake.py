@@ -8,22 +8,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.flags import Trust, sign
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.inbox import ClaimedFlag, FlagContent, Inbox
 from supervisor_core.host.open_folder import OpenFolder
-from supervisor_core.intake.inbox import triage as sightings
 from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
 from supervisor_core.intake.inbox.triage import SETTLE_SECONDS
 from supervisor_core.jobs import results
@@ -32,9 +28,9 @@ from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import outbox as outbox_table
 from supervisor_core.storage.tables import sightings as sightings_table
 from supervisor_core.workers.context import HostContext, open_doors
+from tests.support.configurations import configured
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.waiting import wait_until
 
@@ -93,15 +89,8 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    (tmp_path / "nas").mkdir()
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
-        "slack": {"access": {"operators": ["U1"], "approvers": ["U2"]}},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    config = load_supervisor_config(tmp_path / "config.yaml")
+    access = {"operators": ["U1"], "approvers": ["U2"]}
+    config = configured(tmp_path, ("OrionMX", "West"), slack={"access": access})
     with opened_ledger(config) as ledger:
         yield Scene(open_doors(config), ledger)
 
@@ -239,15 +228,6 @@ def test_the_five_seconds_go_on_in_the_next_pass(scene: Scene) -> None:
     assert scene.intake().sweep() == SweepResult(unripe=1)
     scene.wait(SETTLE_SECONDS)
     assert len(scene.intake().sweep().filed) == 1
-
-
-def test_a_clock_that_is_set_back_lets_no_flag_wait_for_ever(scene: Scene) -> None:
-    scene.drop(b"{")
-    scene.sweep()
-    scene.wait(-86_400)
-    assert scene.sweep() == SweepResult(unripe=1)
-    scene.wait(SETTLE_SECONDS)
-    assert scene.sweep() == SweepResult(rejected=1)
 
 
 def test_a_task_seen_before_is_answered_with_the_first_outcome_and_not_run_again(scene: Scene) -> None:
@@ -438,18 +418,6 @@ def test_a_result_that_can_not_be_written_holds_up_no_other(scene: Scene) -> Non
     assert scene.ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
 
 
-def test_a_result_for_a_worker_of_another_host_that_an_earlier_version_ordered_holds_up_no_other(scene: Scene) -> None:
-    for name in ("t1", "t2"):
-        scene.drop({"task_id": name})
-        (job,) = scene.sweep().filed
-        scene.finish(job, Outcome.done())
-    elsewhere = {"document": {"handler": "pause", "task_id": "t0_web-1/OrionMX"}}
-    message = outbox_table.c.subject == "t1/OrionMX"
-    changed = update(outbox_table).where(message).values(payload_json=json.dumps(elsewhere))
-    scene.ledger.write(lambda connection: connection.execute(changed))
-    assert [result["task_id"] for result in scene.results()] == ["t2"]
-
-
 def test_a_folder_in_the_place_of_a_result_holds_up_no_other(scene: Scene) -> None:
     (scene.outbox / "supervisor_result_pause_t1.json" / "x").mkdir(parents=True)
     for name in ("t1", "t2", "t3"):
@@ -479,12 +447,3 @@ def test_results_wait_for_the_drive_in_order(scene: Scene) -> None:
     assert waits.attempts == 1
     wait_until(lambda: results.deliver(scene.host, scene.ledger) == 1, 5, "it is written after its second")
     assert (scene.outbox / "supervisor_result_pause_t1.json").stat().st_mode & 0o777 == 0o640
-
-
-def test_a_sighting_of_a_name_that_is_no_text_is_kept(scene: Scene) -> None:
-    for expected in (True, False):
-        assert scene.ledger.write(lambda connection: sightings.mark(connection, "\udcff", "x", START)) is expected
-    for later in (START, START + timedelta(1)):
-        assert scene.ledger.write(partial(sightings.first_seen, name="\udcfe", fingerprint="x", now=later)) == START
-    scene.ledger.write(lambda connection: sightings.forget(connection, "\udcff"))
-    assert scene.ledger.write(lambda connection: sightings.mark(connection, "\udcff", "x", START))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.commands.command import Command, Issuer, Outcome
+from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.config.load import load_supervisor_config
@@ -70,16 +70,6 @@ def test_handed_over_twice_under_one_task_id_it_is_one_command_with_one_card(gat
     assert card.version == 1
 
 
-def test_each_step_that_people_see_has_the_card_told_anew(gateway: Gateway, ledger: Ledger) -> None:
-    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1", card=CARD)
-    (job,) = ledger.read(lambda connection: jobs.of_task(connection, "task_1"))
-    now = datetime.now(UTC)
-    for step in (jobs.claim(job, now), jobs.begin(job, now), jobs.finish(job, Outcome.done(), now, 0.1)):
-        assert ledger.step(step)
-    (card,) = cards(ledger)
-    assert (card.payload, card.version) == (CARD, 3)
-
-
 def test_what_only_informs_is_refused_and_files_nothing(gateway: Gateway, ledger: Ledger) -> None:
     with pytest.raises(RefusedError, match="only shows something"):
         gateway.submit(gateway.parse("status all"), ANNA, "slack", task_id="task_1", card=CARD)
@@ -118,28 +108,3 @@ def test_what_needs_an_approval_waits_for_it_and_says_so(ledger: Ledger, tmp_pat
     assert (card.subject, card.payload) == ("task_1", CARD)
     assert gateway.was_submitted("task_1", ANNA.id)
     assert not gateway.was_submitted("task_1", "slack:T0/U0OTHER")
-
-
-def test_a_question_that_comes_twice_is_asked_once(ledger: Ledger, tmp_path: Path) -> None:
-    gateway = with_approvals(ledger, tmp_path)
-    first, second = (gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1") for _ in range(2))
-    assert first.approval == second.approval is not None
-
-
-def test_what_was_handed_over_before_approvals_were_needed_is_not_asked_about(
-    gateway: Gateway, ledger: Ledger, tmp_path: Path
-) -> None:
-    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
-    later = with_approvals(ledger, tmp_path)
-    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is None
-    assert len(ledger.read(lambda connection: jobs.of_task(connection, "task_1"))) == 1
-
-
-def test_what_was_asked_for_goes_on_waiting_when_no_approval_is_needed_any_more(ledger: Ledger, tmp_path: Path) -> None:
-    gateway = with_approvals(ledger, tmp_path)
-    gateway.submit(gateway.parse("pause North"), ANNA, "slack", task_id="task_1")
-    (tmp_path / "config.yaml").write_text(f"{TEXT}slack: {{approvals: {{required_for: []}}}}\n")
-    config = load_supervisor_config(tmp_path / "config.yaml", environ={})
-    later = Gateway(config, LocalCarrier(ledger), gateway._approvals)  # noqa: SLF001 (the same desk)
-    assert later.submit(later.parse("pause North"), ANNA, "slack", task_id="task_1").approval is not None
-    assert ledger.read(lambda connection: jobs.of_task(connection, "task_1")) == []

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import insert
 
-from supervisor_core.commands.command import Command, Issuer, Outcome
-from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.intake.rolling.rules import RollingMove
-from supervisor_core.intake.rolling.service import MoveRefused, NoSuchChange, RollingChanges, RollingChore
+from supervisor_core.intake.rolling.service import MoveRefused, RollingChanges, RollingChore
 from supervisor_core.jobs import remote
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState, RollingState, not_begun
@@ -183,12 +181,6 @@ def test_aborted_it_tells_each_of_the_rest_that_it_was_not_started(host: Rolling
         host.changes.move("t1", RollingMove.CONTINUE, ANNA, "slack", NOW)
 
 
-def test_what_is_no_rolling_change_can_not_be_paused(host: Rolling) -> None:
-    host.submit("restart", WORKERS)
-    with pytest.raises(NoSuchChange, match="There's no rolling change 't1'"):
-        host.changes.move("t1", RollingMove.PAUSE, ANNA, "slack", NOW)
-
-
 def test_undone_are_the_workers_that_were_changed_and_only_those(host: Rolling) -> None:
     host.start(name="update", batch="3", healthy=0)
     _changed(host, "w1")
@@ -210,15 +202,6 @@ def _changed(host: Rolling, worker_id: str) -> None:
     assert host.ledger.step(jobs.finish(host.hand.pop(worker_id), outcome, NOW, 0.1))
 
 
-def test_a_command_id_is_one_rolling_change_however_often_it_is_filed(host: Rolling) -> None:
-    task_id = host.start(batch="3")
-    command = Command("restart", "all", WORKERS, {"batch": "3"}, None, ANNA, task_id)
-    LocalCarrier(host.ledger).carry(command, "cli", NOW)
-    assert [action for action, _ in host.actions()] == ["ROLLING_STARTED"]
-    assert len(host.of("t1")) == len(WORKERS)
-    assert host.ledger.read(partial(jobs.blocked_jobs, worker_id="w2")) != []
-
-
 def test_nobody_continues_a_halt_that_they_have_not_seen(host: Rolling) -> None:
     host.start(batch="1", healthy=0)
     host.run("w1", well=False)
@@ -232,49 +215,6 @@ def test_nobody_continues_a_halt_that_they_have_not_seen(host: Rolling) -> None:
     with pytest.raises(MoveRefused, match="stopped again since"):
         host.changes.move("t1", RollingMove.CONTINUE, BOB, "slack", NOW + 3 * MINUTE, shown=shown)
     assert [actor for action, actor in host.actions() if action == "ROLLING_CONTINUED"] == [ANNA.id]
-
-
-def test_an_error_of_several_lines_is_its_first_sentence_and_its_last_line(host: Rolling) -> None:
-    host.start(batch="1", healthy=0)
-    job = host.take("w1")
-    assert isinstance(job, Job)
-    host.begin("w1")
-    words = "w1 fails with the new version: exited (code 1). Last output:\nTraceback\n  File x\nDISK is not set\n"
-    assert host.ledger.step(jobs.finish(host.hand.pop("w1"), Outcome.failed(words), NOW, 0.1))
-    host.decide(NOW)
-    reason = host.changes.status("t1").change.failures["w1"]
-    assert reason == "fails with the new version: exited (code 1): DISK is not set"
-
-
-@pytest.mark.parametrize(("pid", "state"), [(12, "It runs the previous version again."), (None, "It's down.")])
-def test_an_update_that_was_put_back_says_why_and_which_version_runs(
-    host: Rolling, pid: int | None, state: str
-) -> None:
-    host.start(batch="1", healthy=0)
-    host.take("w1")
-    host.begin("w1")
-    own = "w1 exited (code 1) within 0.1 s of its start. Last output:\nTraceback\nDISK is not set\n"
-    error = f"w1 fails with the new version: {own}\nThe update was reverted. w1 is running (pid 12)."
-    ended = Outcome.failed(error, failed={"w1": own}, workers={"w1": {"new_pid": pid}})
-    assert host.ledger.step(jobs.finish(host.hand.pop("w1"), ended, NOW, 0.1))
-    host.decide(NOW)
-    reason = host.changes.status("t1").change.failures["w1"]
-    assert reason == f"exited (code 1) within 0.1 s of its start: DISK is not set. {state}"
-
-
-def test_a_host_that_does_not_answer_is_named_on_the_card_once(host: Rolling) -> None:
-    host.start(ELSEWHERE, batch="1", healthy=0)
-    sent = host.take("web-1/fetcher")
-    assert isinstance(sent, Job)
-    chore = RollingChore(host.ledger)
-    released = host.changes.status("t1").change.released_at
-    chore.work(released)
-    assert chore.due_at() == released + MINUTE
-    assert len(host.changes.status("t1").lines(released)) == 1
-
-    chore.work(released + MINUTE)
-    assert "No answer from web-1 since" in host.changes.status("t1").lines(released + MINUTE)[1]
-    assert chore.due_at() is None, "it's told once"
 
 
 def test_a_host_that_never_returns_does_not_keep_the_others_from_being_rolled_back(host: Rolling) -> None:

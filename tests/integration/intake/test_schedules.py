@@ -15,8 +15,6 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import TemporaryError
-from supervisor_core.intake.approvals.rights import host_rights
-from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.intake.schedules.rules import PATIENCE, RunState, Schedule
@@ -116,12 +114,6 @@ def test_it_is_kept_with_its_words_and_zone_and_the_trail_tells_of_it(planned: P
         "success",
     )
     assert json.loads(row["details_json"])["command"] == "pause North nightly"
-
-
-def test_one_without_words_shows_its_next_times(planned: Planned) -> None:
-    made = planned.add('schedule add odd "7,23 */5 * * *" status all')
-    assert made.words == "7,23 */5 * * * (Europe/Berlin)"
-    assert len(made.times) == 3
 
 
 def test_a_run_with_nothing_to_do_asks_nobody_and_is_no_failure(planned: Planned) -> None:
@@ -237,22 +229,6 @@ def test_while_nobody_can_be_asked_it_waits_two_minutes_and_is_then_refused(plan
     assert planned.one().schedule.next_at == THREE + DAY
 
 
-def test_once_somebody_can_be_asked_again_it_runs(planned: Planned) -> None:
-    planned.add()
-    planned.desk.rights.unknown = "Slack is not connected."
-    planned.chore.work(THREE)
-    planned.desk.rights.unknown = ""
-    assert planned.chore.work(THREE + 5 * MINUTE)
-    assert planned.one().schedule.waiting_since is None
-
-
-def test_one_by_the_shell_needs_nobody_to_be_asked(planned: Planned) -> None:
-    planned.add(by=SHELL, card=None)
-    desk = planned.desk
-    chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, host_rights(lambda: desk.config))
-    assert chore.work(THREE)
-
-
 def test_one_by_the_shell_does_not_wait_until_slack_has_said_who_the_others_are(planned: Planned) -> None:
     planned.add('schedule add first "daily 02:59" pause North')
     planned.add('schedule add second "daily 03:00" pause South', by=SHELL)
@@ -307,17 +283,6 @@ def test_a_clock_that_was_years_ahead_and_is_put_right_costs_no_run(planned: Pla
     assert [each.schedule.next_at - DAY for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
 
 
-def test_one_that_waited_while_the_clock_was_ahead_is_looked_at_again(planned: Planned) -> None:
-    planned.add()
-    planned.desk.rights.unknown = "Slack is not connected."
-    planned.chore.work(THREE + 900 * DAY)
-    planned.chore.work(datetime(2028, 7, 26, 1, 0, tzinfo=UTC))
-    assert planned.one().schedule.waiting_since is not None
-    planned.desk.rights.unknown = ""
-    assert not planned.chore.work(THREE - MINUTE)
-    assert planned.chore.work(THREE)
-
-
 def test_clocks_that_are_set_back_a_little_run_nothing_twice(planned: Planned) -> None:
     planned.add('schedule add often "*/5 * * * *" pause North')
     assert planned.chore.work(NOW + 5 * MINUTE)
@@ -346,62 +311,6 @@ def test_a_worker_that_is_gone_is_refused_and_never_taken_for_the_label_of_anoth
     assert "no longer means what it did when gone was added" in planned.one().outcome
     (told,) = planned.told()
     assert told.payload["note"]["name"] == "gone"
-
-
-def test_a_command_that_needs_an_approval_asks_for_one_and_its_owner_can_not_give_it(planned: Planned) -> None:
-    planned.add('schedule add often "*/5 * * * *" restart North')
-    due = NOW + 5 * MINUTE
-    assert not planned.chore.work(due)
-    asked = planned.desk.approvals.of_task(planned.one().schedule.last_task_id)
-    assert asked is not None
-    assert (asked.requester.id, asked.requester.owner, asked.door, asked.card) == (
-        "schedule:often",
-        ANNA.id,
-        "schedule",
-        PLACE,
-    )
-    assert planned.one().outcome == "approval pending"
-    assert not planned.chore.work(due + 5 * MINUTE)
-    assert planned.last() == (RunState.SKIPPED, "The previous run hadn't finished.")
-    with pytest.raises(Exception, match="You requested it"):
-        planned.desk.approvals.vote(asked.approval_id, ANNA, Choice.APPROVE, now=due)
-    planned.desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=due)
-    planned.desk.rights.take(ANNA, Right.OPERATOR)
-    (ended,) = planned.desk.approvals.carry_on(due + MINUTE)
-    assert ended.state is ApprovalState.CANCELLED, "the owner's rights count at that moment, too"
-    assert "no longer has the right" in ended.reason
-
-
-def test_one_that_nobody_could_approve_is_refused(tmp_path: Path) -> None:
-    with a_desk(tmp_path) as desk:
-        desk.document["slack"]["access"]["approvers"] = []
-        desk.configure()
-        planned = Planned(desk)
-        planned.add('schedule add often "*/5 * * * *" restart North')
-        planned.chore.work(NOW + 5 * MINUTE)
-        assert "nobody is configured to give it" in planned.one().outcome
-
-
-def test_what_only_informs_is_answered_with_the_move_and_once(planned: Planned) -> None:
-    planned.add('schedule add look "*/5 * * * *" status all')
-    planned.away = "Slack is not connected."
-    planned.chore.work(NOW + 5 * MINUTE)
-    assert planned.answers == []
-    planned.away = ""
-    planned.chore.work(NOW + 6 * MINUTE)
-    planned.chore.work(NOW + 7 * MINUTE)
-    task_id = planned.one().schedule.task_at(NOW + 5 * MINUTE)
-    assert planned.answers == [("look", task_id)]
-    assert planned.one().outcome == "answered"
-    ledger = planned.desk.ledger
-    assert ledger.read(lambda connection: outbox.message_place(connection, "notice", task_id)) is not None
-
-
-def test_without_a_chat_what_only_informs_is_refused_with_what_to_do(planned: Planned) -> None:
-    planned.add('schedule add look "*/5 * * * *" status all')
-    desk = planned.desk
-    SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights).work(NOW + 5 * MINUTE)
-    assert "Slack isn't set up on this host" in planned.one().outcome
 
 
 class PowerCut(BaseException):

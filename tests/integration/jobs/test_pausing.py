@@ -92,20 +92,6 @@ def test_without_the_drive_what_could_not_be_seen_is_said(place: FakeHost) -> No
     assert str(outcome.details["drive"]).startswith("The pause is in effect")
 
 
-def test_a_drive_that_is_there_and_refuses_is_no_better(place: FakeHost) -> None:
-    (place.nas / "00_STATE").rmdir()
-    (place.nas / "00_STATE").touch()
-    outcome = place.carry_out("pause")
-    assert "started by hand: [Errno 20] Not a directory" in str(outcome.details["message"])
-
-
-def test_a_plain_pause_says_no_more_than_that(place: FakeHost) -> None:
-    running(place)
-    outcome = place.carry_out("pause")
-    assert (outcome.success, outcome.details["message"]) == (True, "OrionMX is paused")
-    assert not {"others", "looked_for_others", "drive"} & set(outcome.details)
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     with a_home(tmp_path / "home") as made:

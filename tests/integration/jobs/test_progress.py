@@ -22,7 +22,7 @@ from supervisor_core.daemon.control.client import ask
 from supervisor_core.daemon.execution import execute
 from supervisor_core.jobs import progress
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import MOST_PROGRESS, PROGRESS_WORDS, Job
+from supervisor_core.jobs.model import MOST_PROGRESS, Job
 from supervisor_core.storage import outbox
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message
@@ -30,7 +30,7 @@ from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.intake.handler_hosts import FakeHost
-from tests.support.storage.forwarded_rows import NOW, a_new_job, go_on, opened
+from tests.support.storage.forwarded_rows import NOW, a_new_job, opened
 from tests.support.waiting import wait_until
 
 CARD = {"channel": "C0OPS"}
@@ -118,16 +118,6 @@ def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
     assert "pause of OrionMX: taking 3 commits back" in caplog.messages
 
 
-def test_a_full_disk_is_named_with_what_to_do(bench: Bench) -> None:
-    said = bench.carry_out(lambda _: Path("/dev/full").write_text("a pause")).error
-    assert said == "No space left on device. Free some space, then send the command again."
-
-
-def test_a_file_that_fails_is_named(bench: Bench) -> None:
-    said = bench.carry_out(lambda _: (bench.folder / "gone" / "pause.json").write_text("a pause")).error
-    assert said == f"{bench.folder}/gone/pause.json: No such file or directory. See the log for details."
-
-
 def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(bench: Bench) -> None:
     def cards() -> list[int]:
         due = bench.ledger.read(lambda connection: outbox.due_messages(connection, jobs.CARD, NOW.replace(year=2099)))
@@ -156,19 +146,6 @@ def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(
     words = bench.words()
     assert (len(words), words[0], words[-1]) == (MOST_PROGRESS, "step 0", f"step {MOST_PROGRESS + 9}")
     assert words[-2] == f"step {MOST_PROGRESS - 2}"
-
-
-def test_what_is_said_is_kept_as_one_short_line_whatever_is_in_it(bench: Bench) -> None:
-    odd = "taking back: \x1b[2J\n\0\udcff\u202e"
-
-    def handler(host: HostContext) -> None:
-        host.progress(odd)
-        host.progress("x" * 100_000)
-
-    assert bench.carry_out(handler).success
-    first, second = bench.words()
-    assert first == r"taking back: \x1b[2J\n\x00\udcff\u202e"
-    assert (len(second), second[-1]) == (PROGRESS_WORDS, "…")
 
 
 def test_a_job_that_has_ended_takes_no_more_steps(bench: Bench) -> None:
@@ -219,12 +196,6 @@ def test_a_handler_does_not_wait_for_a_ledger_that_somebody_holds_and_nothing_of
     assert bench.words() == ["step 0", "step 1", "step 2"]
 
 
-def test_a_step_of_our_own_has_the_next_number_and_no_other(bench: Bench) -> None:
-    before = bench.changed()
-    assert go_on(bench.ledger, "t1") == "claimed"
-    assert bench.changed() == before + 1
-
-
 # Whoever waits
 
 
@@ -270,19 +241,6 @@ def test_for_programs_there_is_one_document_with_the_steps_beside_the_details(ho
     assert result["progress"] == said["progress"]
     assert home.json("send", "resume", "--wait")["progress"][0]["words"] == "starting OrionMX"
     assert home.json("send", "diagnostics", "--wait")["progress"] == []
-
-
-def test_of_several_workers_it_is_said_whose_step_it_is(tmp_path: Path) -> None:
-    worker = {"command": demo_command(), "start_grace_seconds": 0.2}
-    with a_home(tmp_path / "home", {"North": worker, "South": worker}) as home:
-        home.start_daemon()
-        said = home.supervisor("send", "pause", "all", "--wait")
-        steps = sorted(line.split(" s  ")[1] for line in said.stdout.splitlines() if " s  " in line)
-        assert [words.split(" (pid")[0] for words in steps] == ["North: stopping North", "South: stopping South"]
-        document = home.json("send", "resume", "all", "--wait")
-        found = {step["worker_id"]: step["words"] for step in document["progress"]}
-        assert found == {"North": "starting North", "South": "starting South"}
-        assert set(document["details"]) == {"workers"}
 
 
 def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Home) -> None:

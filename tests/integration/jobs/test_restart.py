@@ -10,71 +10,29 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from supervisor_core.commands.command import Issuer, Outcome
+from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
-from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.control.client import ask
 from supervisor_core.jobs import handlers as restart
-from supervisor_core.jobs.handlers import restart_watcher
-from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.intake.handler_hosts import FakeHost
 from tests.support.waiting import wait_until
 
 BETWEEN_SECONDS = restart.BETWEEN_SECONDS
 HANG = ("ignore-term", "hang", "freeze")
 
 
-class Place:
+class Place(FakeHost):
     """A host whose processes are the fake ones, and whose drive can be taken away."""
 
-    def __init__(self, folder: Path, **worker: Any) -> None:
-        (folder / "var").mkdir(mode=0o700)
-        self.nas = folder / "nas"
-        self.nas.mkdir()
-        document = {
-            "supervisor": {"id": "TestHost", "state_dir": "var"},
-            "nas": {"root": "nas", "layout": "cornerstone"},
-            "workers": {"OrionMX": {"command": ["{python}", "-V"], **worker}},
-        }
-        (folder / "config.yaml").write_text(yaml.safe_dump(document))
-        self.processes = FakeProcesses()
-        real = open_doors(load_supervisor_config(folder / "config.yaml"))
-        self.host: HostContext = replace(real, processes=self.processes)
-
-    @property
-    def pid(self) -> int | None:
-        found = self.processes.find("OrionMX").identity
-        return found.pid if found else None
-
     def restart(self, issuer: str = "cli:anna") -> Outcome:
-        """What the handler makes of it; every outcome must be able to become JSON."""
-        job = Job(
-            job_id=1,
-            supervisor_id="TestHost",
-            task_id="t1",
-            worker_id="OrionMX",
-            handler="restart_watcher",
-            params={},
-            label="hangs",
-            issuer=Issuer(issuer, "anna"),
-            door="cli",
-            state=JobState.STARTED,
-            filed_at=datetime(2026, 2, 5, tzinfo=UTC),
-        )
-        outcome = restart_watcher(self.host, job)
-        json.dumps(dict(outcome.details))
-        return outcome
+        return self.carry_out("restart_watcher", issuer)
 
     def running(self) -> int:
         """Start it as somebody who restarts what does not run; its PID."""
@@ -136,30 +94,6 @@ def test_a_command_from_the_shell_puts_a_new_process_in_the_place_of_the_old(hom
     assert details["seconds"] >= BETWEEN_SECONDS, "a moment passed"
     worker = home.worker("OrionMX")
     assert (worker["pid"], worker["state"], worker["health"]) == (new, "running", "healthy")
-
-
-def test_a_flag_does_the_same(home: Home) -> None:
-    home.start_daemon()
-    (old,) = home.running_copies("OrionMX")
-    home.drop_flag("supervisor_restart_watcher_OrionMX.flag", {"label": "by hand"})
-    wait_until(lambda: list(home.outbox.glob("supervisor_result_restart_watcher_*.json")), 10, "there is a result")
-    (new,) = home.running_copies("OrionMX")
-    (path,) = home.outbox.iterdir()
-    result = json.loads(path.read_text())
-    assert (result["handler"], result["success"]) == ("restart_watcher", True)
-    assert (result["details"]["old_pid"], result["details"]["new_pid"]) == (old, new)
-    (row,) = home.audit()
-    assert (row["action"], row["outcome"], row["label"].endswith(" - by hand")) == ("RESTART_WATCHER", "success", True)
-
-
-def test_a_pass_restarts_as_well(home: Home) -> None:
-    assert home.supervisor("send", "restart").returncode == 0
-    done = home.supervisor("once", "--worker-id", "OrionMX")
-    assert done.returncode == 0, done.stderr
-    (pid,) = home.running_copies("OrionMX")
-    (row,) = home.audit()
-    details = json.loads(row["details_json"])["result"]
-    assert (details["was_running"], details["old_pid"], details["new_pid"]) == (False, None, pid)
 
 
 @pytest.mark.parametrize("word", HANG)
@@ -308,14 +242,6 @@ def test_a_worker_that_dies_at_its_start_is_said_to_be_down_with_its_last_words(
         assert home.worker("OrionMX")["pid"] == again["details"]["new_pid"] != old
 
 
-def test_one_that_does_not_run_is_started_and_the_outcome_says_so(place: Place) -> None:
-    outcome = place.restart()
-    assert outcome.success
-    assert (outcome.details["was_running"], outcome.details["old_pid"]) == (False, None)
-    assert outcome.details["new_pid"] == place.pid
-    assert outcome.details["message"] == f"Started OrionMX (pid {place.pid}); it wasn't running"
-
-
 def test_what_a_dead_worker_left_behind_is_ended_first(place: Place) -> None:
     place.running()
     helper = place.processes.help_with("OrionMX")
@@ -324,14 +250,6 @@ def test_what_a_dead_worker_left_behind_is_ended_first(place: Place) -> None:
     assert (outcome.success, outcome.details["was_running"]) == (True, False)
     assert outcome.details["killed"] == [str(helper)]
     assert place.processes.lives[helper.identity].ended
-
-
-def test_one_that_had_to_be_killed_is_said_to_be(place: Place) -> None:
-    place.running()
-    place.processes.defy("OrionMX")
-    outcome = place.restart()
-    assert (outcome.success, outcome.details["ending"]) == (True, "killed")
-    assert "the old process didn't stop in time and was killed" in outcome.details["message"]
 
 
 def test_what_was_stuck_may_be_restarted_when_it_is_no_longer(place: Place) -> None:
@@ -356,15 +274,6 @@ def test_one_that_is_not_to_run_is_not_started_and_the_key_is_named(
     assert (outcome.success, str(outcome.error).startswith("OrionMX wasn't restarted.")) == (False, True)
     assert words in str(outcome.error)
     assert place.processes.started == []
-
-
-def test_a_paused_worker_that_runs_all_the_same_is_restarted_for_a_person(place: Place) -> None:
-    pid = place.running()
-    place.host.pauses.set("OrionMX", Pause("cli:bob", label="bob - wait"))
-    outcome = place.restart()
-    assert (outcome.success, outcome.details["old_pid"], place.pid) == (True, pid, outcome.details["new_pid"])
-    assert "It's still paused by bob" in outcome.details["message"]
-    assert place.host.pauses.read("OrionMX") == Pause("cli:bob", label="bob - wait")
 
 
 @pytest.mark.parametrize("issuer", ["schedule:nightly", "supervisor"])

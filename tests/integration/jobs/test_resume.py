@@ -30,17 +30,6 @@ def test_one_that_is_not_to_run_is_not_started_and_stays_paused(tmp_path: Path, 
     assert place.host.pauses.read("OrionMX") == PAUSE
 
 
-@pytest.mark.parametrize("setting", [{"enabled": False}, {"quarantined": True}], ids=["not enabled", "quarantined"])
-def test_one_that_somebody_has_running_all_the_same_may_work_again(tmp_path: Path, setting: dict[str, bool]) -> None:
-    place = FakeHost(tmp_path, **setting)
-    place.host.pauses.set("OrionMX", PAUSE)
-    pid = place.start_by_hand()
-    outcome = place.carry_out("resume")
-    assert (outcome.success, outcome.details["already_running"], outcome.details["pid"]) == (True, True, pid)
-    assert place.host.pauses.read("OrionMX") is None
-    assert place.processes.started == []
-
-
 def test_where_nobody_can_tell_whether_it_runs_the_pause_stays_and_nothing_is_claimed(tmp_path: Path) -> None:
     place = FakeHost(tmp_path)
     assert place.carry_out("resume").success

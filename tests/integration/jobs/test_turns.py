@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from supervisor_core.commands.definitions import Spread
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState, not_begun
 from supervisor_core.jobs.queries import ORDERED
-from supervisor_core.storage.audit import rows as audit
 from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
 from tests.support.storage.forwarded_rows import opened
@@ -93,14 +91,6 @@ def test_what_is_begun_when_another_worker_fails_comes_to_its_own_end(tmp_path: 
         assert [each.worker_id for each in host.of(task) if not_begun(each)] == ["South"]
 
 
-def test_a_worker_that_has_claimed_its_part_still_has_the_turn(host: Host) -> None:
-    host.submit("restart", WORKERS)
-    host.take("West")
-    assert free(host) == {"West"}
-    host.crash()
-    assert free(host) == {"West"}, "it is the next to run after a crash"
-
-
 def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(host: Host) -> None:
     task = host.submit("rollback", WORKERS)
     host.run("West")
@@ -119,18 +109,6 @@ def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(hos
     assert results == len(WORKERS), "each has its result file"
 
 
-def test_the_trail_says_of_one_that_was_not_begun_who_asked_why_and_after_whom(host: Host) -> None:
-    host.submit("restart", WORKERS)
-    host.run("West", well=False)
-    rows = host.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
-    row = next(row for row in rows if row["target_id"] == "South")
-    assert (row["actor"], row["action"], row["label"]) == ("cli:anna", "RESTART_WATCHER", "anna - hotfix")
-    details = json.loads(row["details_json"])
-    assert details["error"].startswith("Skipped: restart failed on West")
-    assert details["result"] == {"after": "West", "not_begun": True}
-    assert "duration_seconds" not in details
-
-
 def test_an_interruption_is_no_success_and_stops_the_others_as_well(host: Host) -> None:
     task = host.submit("update", WORKERS)
     host.take("West")
@@ -140,51 +118,6 @@ def test_an_interruption_is_no_success_and_stops_the_others_as_well(host: Host) 
     error = host.job(task, "North").outcome
     assert error is not None
     assert "update was interrupted on West" in str(error.error)
-
-
-def test_who_keeps_going_goes_on_after_a_failure_and_an_interruption(host: Host) -> None:
-    task = host.submit("restart", WORKERS, keep_going=True)
-    host.run("West", well=False)
-    assert free(host) == {"North"}
-    host.take("North")
-    host.begin("North")
-    host.crash()
-    assert free(host) == {"South"}
-    host.run("South")
-    assert host.told(task) == [("West", "failure"), ("North", "interrupted"), ("South", "success")]
-
-
-def test_a_failure_of_one_command_stops_no_other(host: Host) -> None:
-    first, second = host.submit("restart", WORKERS), host.submit("restart", WORKERS)
-    host.run("West", well=False)
-    assert all(job.outcome is not None for job in host.of(first))
-    host.drain()
-    assert host.told(second) == [(worker, "success") for worker in WORKERS]
-
-
-def test_what_is_asked_of_a_worker_meanwhile_does_not_wait_behind_a_turn_that_has_not_come(host: Host) -> None:
-    host.submit("update", WORKERS)
-    host.submit("pause", ["South"])
-    assert free(host) == {"West", "South"}
-    host.run("South")
-    assert host.begun == ["t2/South"]
-
-
-def test_two_commands_with_their_workers_in_opposite_orders_do_not_wait_for_each_other(host: Host) -> None:
-    host.submit("restart", WORKERS)
-    host.submit("restart", WORKERS[::-1])
-    host.submit("update", WORKERS)
-    host.take("West")
-    host.take("South")
-    host.drain()
-
-
-def test_flags_with_one_task_id_are_commands_of_their_own(host: Host) -> None:
-    """Nobody knows in which order they are found, and whether more will come."""
-    host.submit("restart", WORKERS, door="flag")
-    assert free(host) == set(WORKERS)
-    host.run("West", well=False)
-    assert free(host) == {"North", "South"}
 
 
 def test_who_is_waited_for_is_told(host: Host) -> None:

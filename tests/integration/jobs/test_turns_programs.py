@@ -39,28 +39,6 @@ def failing(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
-def spans(home: Host, task_id: str) -> list[tuple[str, str]]:
-    """When the steps of each worker's part were told, first to last; in the order of the command."""
-    found = []
-    for place, worker in enumerate(row["target_id"] for row in home.audit(task_id)):
-        name = f"supervisor_result_restart_watcher_{task_id}{f'_{worker}' if place else ''}.json"
-        path = home.outbox / name
-        wait_until(path.exists, 20, f"{name} is there")
-        result = yaml.safe_load(path.read_text())
-        found.append((result["progress"][0]["at"], result["timestamp"]))
-    return found
-
-
-def test_a_restart_of_all_takes_one_worker_after_the_other_in_the_order_of_the_configuration(home: Host) -> None:
-    home.start_daemon()
-    said = home.json("send", "restart", "all", "--wait")
-    assert said["success"], said
-    assert [each["worker_id"] for each in said["details"]["workers"]] == list(WORKERS)
-    assert [row["target_id"] for row in home.audit(said["task_id"])] == list(WORKERS)
-    times = spans(home, said["task_id"])
-    assert [moment for span in times for moment in span] == sorted(moment for span in times for moment in span)
-
-
 def test_a_restart_of_all_restarts_several_workers_at_once(tmp_path: Path) -> None:
     workers = {worker: {**SLEEPER, "start_grace_seconds": 60} for worker in WORKERS}
     with a_home(tmp_path / "home", workers, make=Host) as made:
@@ -73,21 +51,6 @@ def test_a_restart_of_all_restarts_several_workers_at_once(tmp_path: Path) -> No
         )
         assert made.audit(task) == [], "and each waits for its start grace"
         assert made.json("send", "pause all", "--wait")["success"]
-
-
-def test_a_restart_of_all_stops_at_the_first_failure_and_tells_who_was_not_begun(failing: Host) -> None:
-    failing.start_daemon()
-    assert failing.supervisor("send", "pause", "all", "--wait").returncode == 0
-    before = failing.running_copies("South")
-    said = failing.supervisor("send", "restart", "all", "--wait")
-    assert said.returncode == 1
-    lines = [line for line in said.stdout.splitlines() if " s  " not in line]
-    assert lines[0].startswith("ok: Started West (pid ")
-    assert lines[1].startswith("failed: North wasn't restarted.")
-    assert lines[2] == "not started: South"
-    assert "run it again for North, South. With --keep-going" in lines[3]
-    assert failing.running_copies("South") == before == []
-    assert failing.worker("South")["paused"], "it is left as it was"
 
 
 def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(failing: Host) -> None:
@@ -108,22 +71,6 @@ def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(fail
     assert yaml.safe_load(path.read_text())["details"] == {"not_begun": True, "after": "North"}
 
 
-def test_told_to_keep_going_it_goes_on_after_a_failure(failing: Host) -> None:
-    failing.start_daemon()
-    failing.supervisor("send", "pause", "all", "--wait")
-    said = failing.json("send", "restart all --keep-going", "--wait")
-    assert (said["success"], said["error"]) == (False, "failed on North")
-    assert failing.worker("South")["state"] == "running"
-
-
-def test_a_flag_for_one_worker_may_say_to_keep_going(home: Host) -> None:
-    home.start_daemon()
-    home.drop_flag("supervisor_restart_watcher_South_t1.flag", {"params": {"keep_going": True}})
-    result = wait_until(lambda: home.result("restart_watcher", "t1"), 20, "its result")
-    assert result is not None
-    assert result["success"], result
-
-
 def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> None:
     task = home.json("send", "restart", "all")["task_id"]
 
@@ -137,15 +84,6 @@ def test_a_pass_leaves_its_worker_alone_until_its_turn_has_come(home: Host) -> N
     assert [row["target_id"] for row in home.audit(task)] == ["West", "North"]
     assert one_pass("South") == 0
     assert [row["target_id"] for row in home.audit(task)] == list(WORKERS)
-
-
-def test_passes_stop_at_the_first_failure_too(failing: Host) -> None:
-    task = failing.json("send", "restart", "all")["task_id"]
-    codes = [failing.supervisor("once", "--worker-id", worker).returncode for worker in WORKERS[:2]]
-    assert codes == [0, 1]
-    outcomes = [(row["target_id"], row["outcome"]) for row in failing.audit(task)]
-    assert outcomes == [("West", "success"), ("North", "failure"), ("South", "failure")]
-    assert "of South failed: Skipped: restart failed on North" in log_of(failing)
 
 
 @pytest.mark.parametrize("words", ["restart all", "restart all --keep-going"])

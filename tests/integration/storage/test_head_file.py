@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.storage.audit.chain import HEAD_FILE, ChainHead, HeadFile
-from tests.support.programs.forked import forked
+from tests.support.programs.warm import forked
 
 
 def head(number: int, supervisor_id: str = "Host") -> ChainHead:

@@ -33,7 +33,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, sightings
-from tests.support.programs.forked import forked
+from tests.support.programs.warm import forked
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.storage.tampering import unguard
 from tests.support.waiting import wait_until

@@ -84,13 +84,6 @@ def test_metrics_can_be_scraped(served: tuple[Home, int]) -> None:
     assert {"supervisor_workers", "supervisor_ready", "supervisor_ledger_bytes"} <= found
 
 
-def test_a_command_is_counted(served: tuple[Home, int]) -> None:
-    home, port = served
-    home.supervisor("send", "diagnostics", "--wait")
-    line = 'supervisor_commands_total{command="diagnostics",outcome="success"} '
-    wait_until(lambda: line in asked(port, "/metrics")[1], SECONDS, "the command is counted")
-
-
 def test_another_site_cannot_read_it_through_a_browser(served: tuple[Home, int]) -> None:
     _, port = served
     assert asked(port, "/", host="attacker.example")[0] == 421

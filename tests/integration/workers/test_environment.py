@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import validate_supervisor_environment
 from supervisor_core.host.drive import Drive, DriveUnavailable
+from tests.support.configurations import configured
 
 OURS = ("00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox")
 """The folders that the supervisor uses; the others are only for workers."""
@@ -22,14 +22,7 @@ WORKERS_OWN = ("01_RAW", "02_WORK", "03_REFERENCE", "04_PUBLISH")
 
 @pytest.fixture
 def config(tmp_path: Path) -> SupervisorConfig:
-    (tmp_path / "nas").mkdir()
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {"OrionMX": {"command": ["{python}", "-V"]}},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    return load_supervisor_config(tmp_path / "config.yaml")
+    return configured(tmp_path)
 
 
 def test_what_is_missing_below_the_root_is_made_and_nothing_else_is_left(config: SupervisorConfig) -> None:

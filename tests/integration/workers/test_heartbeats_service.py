@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
-from supervisor_core.workers.health import Heartbeat, WorkerState
-from supervisor_core.workers.heartbeats.files import heartbeat_path, read_ages, supervisor_heartbeat_path
-from supervisor_core.workers.heartbeats.service import HeartbeatService, next_due
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.heartbeats.files import heartbeat_path, supervisor_heartbeat_path
+from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
@@ -129,20 +129,6 @@ def test_what_a_worker_said_of_itself_gets_its_row(place: Place) -> None:
     assert place.rows()["a"].startswith("stopped")
 
 
-def test_the_age_of_each_heartbeat_is_kept_for_pictures(place: Place) -> None:
-    looked = observe_workers(place.host, list(place.host.config.workers.values()))
-    beat = Heartbeat("running", looked[0].at - timedelta(seconds=42))
-    running = looked[0].observation._replace(heartbeat=beat, pid=7)
-    at = [replace(looked[0], observation=running, at=looked[0].at + timedelta(minutes=5 * n)) for n in range(3)]
-    service = HeartbeatService(DaemonContext(place.host, place.ledger), Blocking(1), place.look)
-    (place.host.config.state_dir / "workers").mkdir(exist_ok=True)
-    for each in at:
-        service.keep_ages([each, looked[1]])
-    kept = read_ages(place.host.config.state_dir, "a", at[0].at - timedelta(minutes=5), at[2].at)
-    assert [round(age.seconds) for age in kept] == [42, 342]
-    assert read_ages(place.host.config.state_dir, "b", at[0].at - timedelta(minutes=5), at[2].at) == []
-
-
 def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None:
     away = place.nas.rename(place.nas.with_name("away"))
 
@@ -174,17 +160,6 @@ def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch
     play(place, story)
 
 
-def test_a_folder_where_one_file_should_be_keeps_the_others_not(place: Place) -> None:
-    folder = place.host.config.folder("state")
-    (supervisor_heartbeat_path(folder, "a") / "inside").mkdir(parents=True)
-
-    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
-        await until(lambda: place.file("b"))
-        await until(service.problem)
-
-    play(place, story)
-
-
 def test_workers_that_can_not_be_looked_at_are_told_of_as_such(place: Place) -> None:
     async def fail() -> list[WorkerStatus]:
         raise OSError(5, "Input/output error")
@@ -210,25 +185,6 @@ def test_a_look_that_never_comes_back_does_not_hold_up_the_end(place: Place) -> 
         await begun.wait()
 
     play(place, story, never)
-
-
-def test_a_new_configuration_is_followed_with_the_next_one(place: Place) -> None:
-    async def story(_service: HeartbeatService, parts: DaemonContext, until: Any) -> None:
-        await until(lambda: place.file("a"))
-        config = load_supervisor_config(write_config(place.nas.parent, "c"), environ={})
-        place.host = replace(place.host, config=config)
-        parts.host = place.host
-        await until(lambda: place.file("c"))
-
-    play(place, story)
-
-
-@pytest.mark.parametrize(
-    ("now", "failed", "due"),
-    [(101, False, 130), (129, False, 130), (250, False, 280), (101, True, 106), (250, True, 255)],
-)
-def test_heartbeats_keep_their_distance_and_catch_up_with_none(now: float, failed: bool, due: float) -> None:
-    assert next_due(100, 30, now, failed=failed) == due
 
 
 def status(worker_id: str, state: WorkerState) -> WorkerStatus:

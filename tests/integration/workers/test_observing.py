@@ -20,7 +20,6 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.drive import DriveUnavailable
-from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.processes.records import record_path
@@ -28,29 +27,22 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
-from supervisor_core.workers.health import Health, WorkerState, hangs
+from supervisor_core.workers.health import Health, hangs
 from supervisor_core.workers.heartbeats.files import heartbeat_path
 from supervisor_core.workers.observation import DRIVE_SECONDS, observe_workers
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import start_watcher
-from tests.support.intake.handler_hosts import FakeHost
+from tests.support.configurations import configured
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
-HOSTILE = [b"", b"{", b"[]", b"\xff", b"[" * 10**5]
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> HostContext:
     (tmp_path / "nas" / "00_STATE").mkdir(parents=True)
-    document = {
-        "supervisor": {"id": "TestHost", "state_dir": "var"},
-        "nas": {"root": "nas", "layout": "cornerstone"},
-        "workers": {name: {"command": ["{python}", "-V"]} for name in ("OrionMX", "West")},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(document))
-    return open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    return open_doors(configured(tmp_path, ("OrionMX", "West")))
 
 
 @pytest.fixture
@@ -65,33 +57,6 @@ def seen(host: HostContext) -> WorkerStatus:
 
 def beat_file(host: HostContext) -> Path:
     return heartbeat_path(host.config.folder("state"), "OrionMX")
-
-
-def test_a_worker_that_does_not_run_is_missing_or_rests(host: HostContext, ledger: Ledger) -> None:
-    assert (seen(host).verdict.health, seen(host).observation.state) == (Health.MISSING, WorkerState.STOPPED)
-    host.pauses.set("OrionMX", Pause("cli:anna", "2026-02-05T14:30:15Z", "anna - hotfix"))
-    document = seen(host).as_json()
-    assert (document["paused"], document["fine"], document["pid"]) == (True, True, None)
-    assert document["reason"] == "paused by anna at 2026-02-05 14:30 UTC: hotfix"
-    json.dumps(document)
-
-
-def test_a_quarantined_worker_is_not_missing_and_says_why_it_rests(host: HostContext, ledger: Ledger) -> None:
-    host.config.path.write_text(host.config.path.read_text().replace("OrionMX:", "OrionMX:\n    quarantined: true"))
-    host = open_doors(load_supervisor_config(host.config.path))
-    document = seen(host).as_json()
-    assert (document["state"], document["health"], document["fine"]) == ("quarantined", "unknown", True)
-    assert (document["reason"], seen(host).in_words()) == ("quarantined in the configuration", "quarantined")
-    host.pauses.set("OrionMX", Pause("cli:anna"))
-    assert seen(host).as_json()["reason"] == "paused by cli:anna; quarantined in the configuration"
-    assert seen(host).in_words() == "quarantined and paused"
-
-
-@pytest.mark.parametrize("content", HOSTILE)
-def test_no_heartbeat_file_breaks_the_look(host: HostContext, ledger: Ledger, content: bytes) -> None:
-    beat_file(host).write_bytes(content)
-    assert seen(host).verdict.health is Health.MISSING
-    assert seen(host).verdict.reason.isprintable()
 
 
 def test_with_the_drive_away_what_is_known_at_home_is_said(host: HostContext, ledger: Ledger) -> None:
@@ -169,38 +134,6 @@ def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> Non
     assert beat is not None
     assert "****" in beat.error
     assert "correct-horse-battery" not in f"{beat}{json.dumps(seen(host).as_json())}"
-
-
-def test_a_look_takes_what_the_daemon_knows_of_its_lag_and_of_the_probes(tmp_path: Path) -> None:
-    fake = FakeHost(tmp_path)
-    fake.start_by_hand()
-    worker = fake.host.config.worker("OrionMX")
-    asked: list[object] = []
-
-    def lag(seconds: float) -> float:
-        asked.append(seconds)
-        return 77.0
-
-    def probes(worker_id: str, identity: ProcessIdentity) -> str:
-        asked.append((worker_id, identity.pid))
-        return "its probe tcp a:1 has failed: refused"
-
-    (found,) = observe_workers(fake.host, [worker], lag=lag, probes=probes)
-    assert asked == [300.0, ("OrionMX", fake.pid)]
-    assert (found.observation.lag_seconds, found.observation.pid) == (77.0, fake.pid)
-    assert found.as_json()["reason"] == "its probe tcp a:1 has failed: refused"
-    assert found.as_json()["health"] == "degraded"
-    (plain,) = observe_workers(fake.host, [worker])
-    assert (plain.observation.lag_seconds, plain.observation.probe_failing) == (0.0, "")
-    assert plain.verdict.health is Health.HEALTHY
-
-
-def test_of_a_worker_that_does_not_run_no_probe_is_asked_about(host: HostContext) -> None:
-    def probes(worker_id: str, identity: ProcessIdentity) -> str:
-        raise AssertionError(f"{worker_id} has no process {identity}")
-
-    (found,) = observe_workers(host, [host.config.worker("OrionMX")], probes=probes)
-    assert found.observation.probe_failing == ""
 
 
 @pytest.fixture

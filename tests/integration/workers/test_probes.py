@@ -73,16 +73,6 @@ def test_the_request_is_what_the_address_says(tmp_path: Path, web: Answering) ->
     assert web.headers[0]["Host"] == f"127.0.0.1:{web.port}"
 
 
-def test_a_name_is_resolved_and_each_of_its_addresses_tried(tmp_path: Path, web: Answering) -> None:
-    assert ask(tmp_path, {"http": web.url.replace("127.0.0.1", "localhost")}).ok
-    assert ask(tmp_path, {"tcp": f"localhost:{web.port}"}).ok
-
-
-def test_a_long_body_is_not_read_to_its_end(tmp_path: Path, web: Answering) -> None:
-    web.body = b"x" * 50_000_000
-    assert ask(tmp_path, {"http": web.url}).ok
-
-
 @pytest.mark.parametrize(
     "say",
     [is_silent, drips(b""), drips(b"HTTP/1.1 200 OK\r\nX: "), drips(b"HTTP/1.1 103 Early Hints\r\n\r\n")],
@@ -125,23 +115,11 @@ def test_a_port_that_nobody_listens_on_refuses(tmp_path: Path) -> None:
             assert ask(tmp_path, probe) == ProbeAnswer(False, "connection failed: Connection refused")
 
 
-def test_a_port_that_takes_connections_is_well_whatever_it_says(tmp_path: Path) -> None:
-    with raw_server(is_silent) as port:
-        assert ask(tmp_path, {"tcp": f"127.0.0.1:{port}"}) == ProbeAnswer(True, "accepts connections")
-
-
 @pytest.mark.parametrize("probe", [{"tcp": "nowhere.invalid:80"}, {"http": "http://nowhere.invalid/"}], ids=str)
 def test_a_name_that_does_not_exist_is_said(tmp_path: Path, probe: Mapping[str, Any]) -> None:
     answer = ask(tmp_path, {**probe, "timeout": 60})
     assert not answer.ok
     assert answer.words.startswith("nowhere.invalid can't be resolved: ")
-
-
-@pytest.mark.parametrize(
-    "probe", [{"tcp": f"{'x' * 64}.invalid:80"}, {"http": f"http://{'ü' * 64}/"}], ids=["tcp", "http"]
-)
-def test_a_name_that_can_not_exist_is_said(tmp_path: Path, probe: Mapping[str, Any]) -> None:
-    assert ask(tmp_path, probe) == ProbeAnswer(False, "the address is invalid")
 
 
 @pytest.fixture(scope="session")
@@ -237,22 +215,6 @@ def test_secrets_are_in_no_words(tmp_path: Path, web: Answering) -> None:
         assert ask(tmp_path, {"http": url}).words == "responded 500 ****"
         config, worker = configured(tmp_path, {"http": url})
     assert probes.name_of(config, worker, worker.probes[0]) == f"http://127.0.0.1:{port}/…"
-
-
-@pytest.mark.parametrize(
-    ("probe", "name"),
-    [
-        ({"tcp": "127.0.0.1:8080"}, "tcp 127.0.0.1:8080"),
-        ({"exec": ["/opt/check/queue", "--password", "x"]}, "queue"),
-        ({"exec": ["{python}", "check.py", "x"]}, "python check.py"),
-        ({"exec": ["{python}", "-I", "-m", "pkg.check", "x"]}, "python -I -m pkg.check"),
-        ({"exec": ["{python}", "-V"]}, "python"),
-        ({"exec": [f"/opt/{SECRET}"]}, "****"),
-    ],
-)
-def test_a_probe_has_a_name_that_may_be_shown(tmp_path: Path, probe: Mapping[str, Any], name: str) -> None:
-    config, worker = configured(tmp_path, probe)
-    assert probes.name_of(config, worker, worker.probes[0]) == name
 
 
 def test_the_event_loop_goes_on_while_a_program_and_a_server_hang(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,56 +162,6 @@ def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: D
     story(told)
 
 
-def test_a_changed_list_of_probes_starts_anew_and_the_same_one_goes_on(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        web.status = 500
-        async with at_work(parts) as scene:
-            probe = {"http": web.url, **QUICK}
-            scene.there("A", ONE, probe)
-            await scene.until(scene.failing)
-            scene.there("A", ONE, probe)
-            assert scene.failing(), "nothing has changed"
-            scene.there("A", ONE, {**probe, "failures": 1000})
-            assert scene.known() is None
-            await scene.until(lambda: (scene.known() or ProbeResult(ONE)).failures > 2)
-            assert scene.failing() == ""
-            scene.there("A", ONE)
-            assert scene.known() is None, "it has no probes any more"
-
-    story(told)
-
-
-def test_a_worker_that_is_forgotten_is_not_asked_any_more(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        async with at_work(parts) as scene:
-            scene.there("A", ONE, {"http": web.url, **QUICK})
-            await scene.until(scene.known)
-            scene.prober.forget("A")
-            scene.prober.forget("A")
-            assert scene.known() is None
-            with web_server() as other:
-                scene.there("B", ONE, {"http": other.url, **QUICK})
-                await scene.until(lambda: scene.known("B"))
-                asked = len(web.asked)
-                await scene.until(lambda: len(other.asked) > 5)
-                assert len(web.asked) == asked
-
-    story(told)
-
-
-def test_each_probe_that_fails_is_named(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        web.status = 500
-        async with at_work(parts) as scene:
-            program = {"exec": ["{python}", "-c", "raise SystemExit(7)"], **QUICK}
-            fine = {"tcp": f"127.0.0.1:{web.port}", **QUICK}
-            scene.there("A", ONE, {"http": web.url, **QUICK}, program, fine)
-            await scene.until(lambda: "exited (code 7)" in scene.failing() and "500" in scene.failing())
-            assert "tcp" not in scene.failing()
-
-    story(told)
-
-
 def test_many_that_hang_delay_nobody_who_does_not(
     parts: DaemonContext, web: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,53 +192,6 @@ def test_many_that_hang_delay_nobody_who_does_not(
     story(told)
 
 
-def test_a_failure_while_nothing_was_scheduled_here_is_not_counted(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        web.status, late = 500, [10.0]
-        async with at_work(parts, lambda _: late[0]) as scene:
-            scene.there("A", ONE, {"http": web.url, **QUICK})
-            await scene.until(lambda: len(web.asked) > 5)
-            assert scene.known() is None
-            late[0] = 0.0
-            await scene.until(scene.failing)
-
-    story(told)
-
-
-def stands(scene: Scene, *, failing: bool) -> bool:
-    return bool(scene.failing()) is failing
-
-
-def has_more(web: Answering, asked: int) -> bool:
-    return len(web.asked) > asked
-
-
-def test_a_result_is_read_from_any_thread_while_it_changes(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        async with at_work(parts) as scene:
-            scene.there("A", ONE, {"http": web.url, **QUICK})
-            await scene.until(scene.known)
-            found: list[ProbeResult | None] = []
-            done = threading.Event()
-
-            def read() -> None:
-                while not done.is_set():
-                    found.append(scene.known())
-
-            reader = threading.Thread(target=read)
-            reader.start()
-            try:
-                for status in (500, 200, 500):
-                    web.status = status
-                    await scene.until(partial(stands, scene, failing=status == 500))
-            finally:
-                done.set()
-                reader.join()
-            assert all(result is not None and bool(result.failing) is (result.failures >= 2) for result in found)
-
-    story(told)
-
-
 def test_the_end_waits_for_no_server_and_leaves_no_program(parts: DaemonContext, tmp_path: Path) -> None:
     async def told() -> None:
         with raw_server(is_silent) as port:
@@ -313,35 +214,3 @@ place = pathlib.Path(sys.argv[1])
 while not (place / "go").exists():
     time.sleep(0.01)
 """
-
-
-def test_what_is_known_before_it_runs_is_asked_once_it_does(parts: DaemonContext, web: Answering) -> None:
-    async def told() -> None:
-        scene = Scene(parts)
-        scene.there("A", ONE, {"http": web.url, **QUICK})
-        await asyncio.sleep(0)
-        assert web.asked == []
-        for _ in range(2):  # a service that failed is run again
-            scene.stopping.clear()
-            running = asyncio.create_task(scene.prober.run(scene.stopping))
-            await scene.until(partial(has_more, web, len(web.asked)))
-            scene.stopping.set()
-            await running
-
-    story(told)
-
-
-def test_the_newest_configuration_is_what_is_asked_with(parts: DaemonContext, tmp_path: Path) -> None:
-    """Placeholders and secrets are those of now: the host's configuration is replaced as a whole."""
-
-    async def told() -> None:
-        async with at_work(parts) as scene:
-            program = {"exec": ["{python}", "-c", "import sys; sys.exit(sys.argv[1])", "{config}"], **QUICK}
-            scene.there("A", ONE, program)
-            await scene.until(lambda: "config.yaml" in scene.failing())
-            (tmp_path / "new.yaml").write_text((tmp_path / "config.yaml").read_text())
-            newest = load_supervisor_config(tmp_path / "new.yaml")
-            object.__setattr__(scene.parts, "host", replace(scene.parts.host, config=newest))
-            await scene.until(lambda: "new.yaml" in scene.failing())
-
-    story(told)

@@ -89,9 +89,6 @@ class Stage:
         """Another program starts it."""
         raise NotImplementedError
 
-    def break_start_of_broken(self) -> None:
-        """`Broken` can't be started."""
-
     def nothing_dies(self, worker_id: str, *, is_so: bool) -> None:
         """Even being killed does not end it."""
         raise NotImplementedError

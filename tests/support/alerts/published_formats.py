@@ -45,7 +45,6 @@ class Text:
 
 
 WHEN = Text(shape=RFC_3339)
-LABELS = "a map of texts"
 
 
 def ensure(fine: bool, complaint: str) -> None:
@@ -79,10 +78,6 @@ def texts(most: int = 10**6, keys: re.Pattern[str] | None = None) -> Callable[[s
         ensure(keys is None or all(keys.fullmatch(key) for key in value), f"{name} has a wrong key")
 
     return check
-
-
-def flags(name: str, value: object) -> None:
-    ensure(isinstance(value, bool), f"{name} must be true or false")
 
 
 @dataclass

@@ -18,7 +18,6 @@ from tests.support.code.commits import (
     Growing,
     History,
     carry,
-    differing,
     put,
 )
 
@@ -227,12 +226,6 @@ def grown(*steps: AnyStep) -> History:
     for step in steps:
         grower.follow(step)
     return History(tuple(grower.commits), steps)
-
-
-def changes_nothing(history: History, place: int) -> bool:
-    """Whether a commit has the files of its first parent."""
-    commit = history.commits[place]
-    return bool(commit.parents) and not differing(history.commits[commit.parents[0]].files, commit.files)
 
 
 NUMBERS = st.integers(0, 40)

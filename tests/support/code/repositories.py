@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -255,32 +255,8 @@ def shallow(origin: Repository, folder: Path, depth: int = 2) -> Repository:
     return clone(origin, folder, f"--depth={depth}", url=origin.folder.resolve().as_uri())
 
 
-def huge(folder: Path, commits: int = 50_000, files: int = 3_000, coming: int = 0) -> Clones:
-    """A long history of many files, where so many more commits wait in the origin to come in."""
-    origin = new_repository(folder / "origin.git", bare=True)
-    _load(origin, _long_history(0, commits, files))
-    checkout = clone(origin, folder / "checkout", "--local")
-    if coming:
-        _load(origin, _long_history(commits, commits + coming, files))
-    return Clones(origin, checkout, clone(origin, folder / "colleague", "--local", "--no-checkout"))
-
-
 def _load(repository: Repository, stream: Iterable[bytes]) -> None:
     repository.git("fast-import", "--quiet", given=stream)
-
-
-def _long_history(first: int, end: int, files: int) -> Iterator[bytes]:
-    """Each commit changes one file, and the first one makes them all."""
-    for number in range(first, end):
-        who = f"{AUTHOR} {FIRST_AT + number * MINUTE} +0000"
-        message = f"Change {number}\n"
-        yield f"commit refs/heads/{BRANCH}\nauthor {who}\ncommitter {who}\ndata {len(message)}\n{message}".encode()
-        if number == first and first:
-            yield f"from refs/heads/{BRANCH}^0\n".encode()
-        for changed in range(files) if number == 0 else [number * 7919 % files]:  # a prime: they take turns, mixed
-            text = f"# file {changed}\nVALUE = {number}\n"
-            path = f"part{changed % 60:02}/module{changed}.py"
-            yield f"M 100644 inline {path}\ndata {len(text)}\n{text}\n".encode()
 
 
 def _clear(path: Path, *, keep_folder: bool) -> None:

@@ -35,9 +35,9 @@ class Host(Home):
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         return self.daemon()
 
-    def quick(self, *words: str, cold: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run the command line; a daemon that it starts is forked, or with `cold` the program from nothing."""
-        return warm.run(words, self.folder, self.environ, RUN_SECONDS, forks_daemons=not cold)
+    def quick(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line. A daemon that it starts is the program from nothing."""
+        return warm.run(words, self.folder, self.environ, RUN_SECONDS)
 
     def daemon(self) -> int:
         """The PID of the daemon that owns this home."""

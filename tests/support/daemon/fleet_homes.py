@@ -23,8 +23,8 @@ from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon import short_silence
-from tests.support.daemon.fleet_faults.network import HUB, Line, Loopback, Network
 from tests.support.daemon.fleets import free_port
+from tests.support.daemon.host_lines import HUB, HostLine
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, started
 from tests.support.waiting import wait_until
@@ -54,13 +54,7 @@ class FleetHomes:
     hosts: Mapping[str, Home]
     server: NatsServer
     url: str
-    lines: Mapping[str, Line]
-    network: Network
-
-    def start_server(self) -> None:
-        """Start the NATS server where the hub is."""
-        with self.network.inside(HUB):
-            self.server.start()
+    lines: Mapping[str, HostLine]
 
     def kill_server(self) -> None:
         """`kill -9` of the NATS server."""
@@ -115,7 +109,6 @@ def a_fleet(
     workers_of: Mapping[str, Mapping[str, Any]] | None = None,
     deadline_minutes: float = 10.0,
     environ: Mapping[str, str] | None = None,
-    network: Network | None = None,
     database_url: str = "",
     **slack: Any,
 ) -> Iterator[FleetHomes]:
@@ -125,9 +118,9 @@ def a_fleet(
     Each host, and the hub, is connected through a line of its own, which can fail. `environ`: for the daemons.
     `database_url`: for the hub's ledger, instead of a file.
     """
-    port, network = free_port(), network or Loopback(hosts)
-    url = f"nats://{network.address}:{port}"
-    plan = ServerPlan(folder / "nats", f"{network.address}:{port}", 1.0, tls=False)
+    port = free_port()
+    url = f"nats://127.0.0.1:{port}"
+    plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
     hub_key = KeyPair.create(folder / "hub" / KEY)
     keys = {name: KeyPair.create(folder / name / KEY) for name in hosts}
     write_server(plan)
@@ -135,10 +128,9 @@ def a_fleet(
     take_in(folder / "hub" / "var", keys, database_url)
     server = NatsServer(plan.folder)
     with ExitStack() as ending:
-        with network.inside(HUB):
-            server.start()
+        server.start()
         ending.callback(server.stop)
-        lines = ending.enter_context(network.lines(port))
+        lines = {name: ending.enter_context(HostLine(port)) for name in (HUB, *hosts)}
         fleet = {"credentials": KEY}
         presence = short_silence.PRESENCE if short_silence.VARIABLE in (environ or {}) else {}
         hub = ending.enter_context(
@@ -173,6 +165,6 @@ def a_fleet(
             )
             for name in hosts
         }
-        for name, home in {HUB: hub, **made}.items():
-            home.more_environ.update({**network.environ(name), **(environ or {})})
-        yield FleetHomes(hub, made, server, url, lines, network)
+        for home in (hub, *made.values()):
+            home.more_environ.update(environ or {})
+        yield FleetHomes(hub, made, server, url, lines)

@@ -9,7 +9,8 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Self
+from types import SimpleNamespace
+from typing import Any, Self
 
 import nkeys
 
@@ -145,3 +146,11 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self._lines.close()
         self._socket.close()
+
+
+def a_hub_daemon(place: Any = None, **listeners: Any) -> Any:
+    """The part of a hub's daemon that `FleetHosts` calls; these listeners hear it."""
+    config = SimpleNamespace(announcement=lambda: place)
+    names = ("publish_readings", "follow_fleet", "on_silence_changed", "on_rows_copied")
+    calls = {name: listeners.get(name, lambda *_: None) for name in names}
+    return SimpleNamespace(context=SimpleNamespace(host=SimpleNamespace(config=config)), **calls)

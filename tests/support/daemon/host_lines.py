@@ -7,6 +7,7 @@ import socket
 import threading
 from typing import Self
 
+HUB = "hub"
 CHUNK = 65536
 
 

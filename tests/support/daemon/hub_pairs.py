@@ -34,7 +34,7 @@ class HubHome(DatabaseHome):
 
     @property
     def stands_by(self) -> bool:
-        """True while it waits for the lease."""
+        """True while it waits for the lock."""
         return self._supervisor().get("state") == "standby"
 
     def _supervisor(self) -> dict[str, Any]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.alerts.flips import ConditionSpan, Flip, condition_spans, uptime
+from supervisor_core.alerts.flips import Flip, condition_spans, uptime
 from supervisor_core.commands.command import Issuer
-from supervisor_core.diagnosis.history import HeartbeatSample, History, Mark, from_flips
+from supervisor_core.diagnosis.history import History, Mark
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 
 UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
-LIMIT = 300.0
-STEP = timedelta(minutes=5)
 ANNA, NIGHTLY = Issuer("slack:T1/U0ANNA", "Anna"), Issuer("schedule:nightly", "nightly")
 
 Change = tuple[float, Condition]
 """Hours before the end, and what held from then on."""
 
 
-def history(
-    hours: float, changes: Sequence[Change], marks: Sequence[Mark] = (), worker_id: str = "OrionMX", beats: bool = True
-) -> History:
+def history(hours: float, changes: Sequence[Change], marks: Sequence[Mark] = (), worker_id: str = "OrionMX") -> History:
     """One that was well until the first of these changes."""
     since, flips, old = UNTIL - timedelta(hours=hours), [], Condition.WELL
     for number, (ago, new) in enumerate([(hours, Condition.WELL), *changes], 1):
@@ -29,36 +25,12 @@ def history(
         flips.append(Flip(number, Target(WORKER, worker_id), old, new, "because", at, at))
         old = new
     held = tuple(condition_spans(flips, since, UNTIL))
-    samples = tuple(_samples(since, held)) if beats else ()
-    limit = LIMIT if beats else 0.0
-    return History(
-        worker_id,
-        since,
-        UNTIL,
-        held,
-        uptime(flips, since, UNTIL),
-        from_flips(samples, held, limit),
-        limit,
-        tuple(marks),
-    )
+    return History(worker_id, since, UNTIL, held, uptime(flips, since, UNTIL), tuple(marks))
 
 
 def mark(ago: float, name: str, issuer: Issuer = ANNA, came: str = ": done") -> Mark:
     """Something that was asked for so many hours before the end."""
     return Mark(UNTIL - timedelta(hours=ago), name, (f"{name} by ", issuer, came))
-
-
-def _samples(since: datetime, held: Sequence[ConditionSpan]) -> Iterator[HeartbeatSample]:
-    """A heartbeat of every half minute, sometimes of every minute; none while nothing runs."""
-    at, number = since, 0
-    while at < UNTIL:
-        number += 1
-        now = next((each for each in held if each.since <= at < each.until), None)
-        if now is not None and now.condition is Condition.STALE:
-            yield HeartbeatSample(at, LIMIT + (at - now.since).total_seconds())
-        elif now is not None and now.condition in (Condition.WELL, Condition.DEGRADED):
-            yield HeartbeatSample(at, 28 + number * 7919 % 31 + (55 if number % 97 == 0 else 0))
-        at += STEP
 
 
 W, DOWN, STALE, PAUSED, BAD, GONE = (
@@ -111,8 +83,3 @@ def many(count: int = 20) -> list[History]:
         history(24, kinds[number % len(kinds)], [mark(4 + number / 2, "restart")], f"Worker-{number:02d}")
         for number in range(count)
     ]
-
-
-def of_no_heartbeat() -> History:
-    """One of which none is expected."""
-    return history(24, [(3, DOWN), (2, W)], [mark(2, "restart")], beats=False)

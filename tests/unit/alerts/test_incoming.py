@@ -14,7 +14,6 @@ from supervisor_core.alerts.incoming import (
     SUMMARY,
     ForeignAlert,
     PayloadError,
-    name_in,
     parse_payload,
 )
 from supervisor_core.workers.conditions.rules import Severity
@@ -63,20 +62,6 @@ def test_an_unknown_severity_is_critical(severity: str, meant: Severity) -> None
     assert alert.severity is meant
 
 
-def test_what_is_missing_is_made_up_from_the_labels() -> None:
-    (alert,) = parsed({"status": "firing", "labels": {"instance": "web-1:80", "b": "c"}, "startsAt": ""})
-    assert (alert.name, alert.summary, alert.worker) == ("Alert without a name", "b=c, instance=web-1:80", "")
-    (same,) = parsed({"status": "firing", "labels": {"b": "c", "instance": "web-1:80"}})
-    (other,) = parsed({"status": "firing", "labels": {"b": "d"}})
-    assert alert.fingerprint == same.fingerprint != other.fingerprint
-    assert alert.begun_at == NOW
-
-
-def test_another_label_may_name_the_worker() -> None:
-    (alert,) = parsed(ALERT, label="instance")
-    assert alert.worker == "web-1:80"
-
-
 def test_texts_are_one_line_of_a_limited_length_without_control_characters() -> None:
     hostile = "<!channel>\x1b[31m\n\udcff" + "long " * 1000
     (alert,) = parsed({**ALERT, "labels": {"alertname": hostile}, "annotations": {"summary": hostile}})
@@ -117,7 +102,3 @@ def test_anything_else_is_refused(body: bytes) -> None:
 def test_too_many_alerts_in_one_request_are_refused() -> None:
     with pytest.raises(PayloadError, match="max_alerts"):
         parsed(*[ALERT] * (MOST_ALERTS + 1))
-
-
-def test_a_reason_has_the_name_and_the_summary() -> None:
-    assert name_in("HighErrorRate. 5xx above 5 %. Twice.") == ("HighErrorRate", "5xx above 5 %. Twice.")

@@ -13,7 +13,6 @@ from supervisor_core.alerts.suppression.quiet_hours import QuietSchedule, QuietW
 
 BERLIN, KOLKATA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata")
 EVERY = frozenset(range(7))
-HOUR = timedelta(hours=1)
 
 
 def utc(text: str) -> datetime:

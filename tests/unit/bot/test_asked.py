@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bot.inbound.dispatcher import Refusals
 from bot.inbound.identity import Identity
-from bot.outbound.messages import WHISPER, card_place, whisper
+from bot.outbound.messages import card_place
+from bot.outbound.slack_api import SlackApi
 from bot.requests.request import (
     Request,
     from_command_button,
@@ -21,7 +22,6 @@ from bot.requests.request import (
 )
 from bot.views.blocks import Content, text_message
 from bot.views.forms import command_form
-from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import LedgerUnavailable
@@ -72,22 +72,6 @@ def test_only_what_a_person_says_to_the_bot_alone_is_a_command(other: dict[str, 
     assert is_direct_message(DIRECT)
     assert is_direct_message({**DIRECT, "thread_ts": "1.1"})
     assert not is_direct_message({**DIRECT, **other})
-
-
-def test_a_form_is_for_the_place_that_it_was_opened_from_else_for_the_one_chosen_in_it() -> None:
-    assert card_place(sent("C1", "1.1", chosen="C2")) == {"channel": "C1", "user": "U0OPER", "thread_ts": "1.1"}
-    assert card_place(sent(chosen="C2")) == {"channel": "C2", "user": "U0OPER", "thread_ts": None}
-    assert card_place(sent()) == {"channel": "U0OPER", "user": "U0OPER", "thread_ts": None}
-    assert sent().actor == "slack:T0TEAM/U0OPER"
-
-
-def test_a_form_is_answered_by_the_address_that_came_with_it_else_in_its_place() -> None:
-    urls = [{"block_id": "where", "action_id": "value", "channel_id": "C2", "response_url": "https://h/1"}]
-    by_address = whisper(sent(chosen="C2", response_urls=urls), CONTENT)
-    assert (by_address.kind, told(by_address)["response_url"]) == (WHISPER, "https://h/1")
-    assert told(whisper(sent(chosen="C2"), CONTENT))["response_url"] is None
-    alone = whisper(sent(), CONTENT)
-    assert (alone.kind, told(alone)["channel"], told(alone)["alone"]) == (NOTICE, "U0OPER", True)
 
 
 @pytest.mark.parametrize(("thread", "where"), [(None, None), ("1.1", "1.1"), ("1.2", None)])
@@ -142,5 +126,7 @@ class Heard:
 def test_nobody_is_refused_what_they_did_not_ask_for(text: str, told: list[str]) -> None:
     heard = Heard()
     event = {"event": {**SPOKEN, "text": text}}
-    asyncio.run(Refusals(heard, ME).refuse("events_api", event, LedgerUnavailable("The disk is full.")))
+    asyncio.run(
+        Refusals(cast("SlackApi", heard), ME).refuse("events_api", event, LedgerUnavailable("The disk is full."))
+    )
     assert heard.told == told

@@ -98,26 +98,11 @@ def test_a_watched_worker_is_judged_as_it_is_and_by_the_time(
     assert said(worker, UNTIL) is at_the_end
 
 
-def test_what_is_said_has_the_reason_that_status_gives() -> None:
-    assert judge(BAKE, UNWELL, UNTIL, GRACE) == BakeVerdict(B.DEGRADED, "reports an error: no disk")
-    assert judge(BAKE, PAUSED, SINCE, GRACE) == BakeVerdict(B.ENDED, "paused by bob")
-    assert judge(BAKE, WELL, UNTIL, GRACE) == BakeVerdict(B.WELL)
-    again = judge(BAKE, AGAIN, SINCE + SECOND, GRACE)
-    assert again is not None
-    assert "restarted automatically" in again.reason
-
-
 def test_who_was_started_late_has_its_grace_beyond_the_end_and_no_longer() -> None:
     late = UNWELL._replace(started_at=UNTIL - SECOND)
     assert said(late, UNTIL) is None
     assert said(late, UNTIL - SECOND + GRACE) is B.DEGRADED
     assert said(late._replace(health=H.HEALTHY, fine=True), UNTIL + SECOND) is B.WELL
-
-
-def test_where_nobody_knows_the_start_the_grace_is_counted_from_the_end_of_the_command() -> None:
-    unknown = UNWELL._replace(started_at=None)
-    assert said(unknown, SINCE + GRACE - SECOND) is None
-    assert said(unknown, SINCE + GRACE) is B.DEGRADED
 
 
 @pytest.mark.parametrize("worker", ALL)
@@ -169,12 +154,6 @@ def test_it_is_well_at_its_end_alone_and_comes_to_one_end(
         assert (verdict is not None and bool(verdict.reason)) == (verdict is not None and verdict.state is not B.WELL)
 
 
-@given(st.sampled_from(ALL), SECONDS)
-def test_who_is_fine_and_kept_running_has_not_degraded(worker: WatchedWorker | None, second: int) -> None:
-    if worker is not None and worker.fine and worker.started_again_at is None:
-        assert said(worker, SINCE + timedelta(seconds=second)) is not B.DEGRADED
-
-
 OLD, NEW = "a" * 40, "b" * 40
 RUNS: dict[str, Any] = {"new_pid": 12, "rests": None, "error": None}
 RESTS: dict[str, Any] = {"new_pid": None, "rests": "paused by bob", "error": None}
@@ -217,21 +196,10 @@ def test_who_was_started_with_it_is_watched_and_who_rests_is_not() -> None:
     assert change == BakedChange("task_2", "North", UNTIL, frozenset({"North", "South", "West"}), ("North", "South"))
 
 
-@pytest.mark.parametrize("workers", [None, [], {"North": "odd"}])
-def test_an_odd_record_of_the_workers_has_nobody_watched(workers: Any) -> None:
-    change = change_of(a_job({**MOVED, "workers": workers}))
-    assert change is not None
-    assert (change.run_with_it, "North" in change.touched) == ((), True)
-
-
 def test_a_command_that_failed_half_way_changed_the_code_and_has_nobody_watched() -> None:
     change = change_of(a_job(MOVED, success=False))
     assert change is not None
     assert (change.run_with_it, change.touched) == ((), frozenset({"North"}))
-
-
-def test_a_job_that_has_not_ended_has_changed_nothing() -> None:
-    assert change_of(replace(a_job(MOVED), outcome=None)) is None
 
 
 @pytest.mark.parametrize(

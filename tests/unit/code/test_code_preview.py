@@ -124,30 +124,6 @@ def test_it_is_short_and_each_line_prints(name: str) -> None:
     assert all(line.isprintable() for line in lines)
 
 
-def test_only_what_nothing_speaks_against_is_ok() -> None:
-    assert {name for name, seen in PREVIEWS.items() if not seen.ok} == {"refused", "conflict"}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "age"),
-    [
-        (-5, "0 seconds"),  # the clock of whoever made it goes ahead
-        (0.9, "0 seconds"),
-        (1, "1 second"),
-        (59, "59 seconds"),
-        (60, "1 minute"),
-        (3599, "59 minutes"),
-        (3600, "1 hour"),
-        (86_399, "23 hours"),
-        (86_400, "1 day"),
-        (400 * 86_400, "400 days"),
-    ],
-)
-def test_ages_are_as_rough_as_people_say_them(seconds: float, age: str) -> None:
-    lines = preview_text(preview(CodePlan("update", commit("a", "Tidy up", seconds), "9" * 40)), NOW)
-    assert f"  now at aaaaaaa  {age:>10}  Ada: Tidy up" in lines
-
-
 def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
     told = preview(ROLLBACK, WorkerNow("OrionMX", None, paused="paused by bob")).as_json()
     assert (told["refused"], told["conflict"], told["undone_task_id"], told["ok"]) == (None, None, None, True)
@@ -157,12 +133,6 @@ def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
     assert [each["hash"] for each in told["commits"]] == [HEAD.hash, OLDER.hash]
     assert told["state"] == "5" * 64
     assert "commits" not in preview(refused="no").as_json()
-
-
-def test_an_installation_stops_the_workers_also_where_no_code_comes_in() -> None:
-    seen = preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS))
-    assert seen.as_json()["installs"] == list(INSTALLS)
-    assert preview_text(seen, NOW)[-1] == "Restarts OrionMX."
 
 
 def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker, judge
 from supervisor_core.daemon.status import watched_workers
-from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts import limits as starts
 from tests.support.daemon.reconciliation import World, a_world, until
 
@@ -54,17 +53,6 @@ async def dies_and_is_back(world: World) -> None:
     await until(lambda: world.pid("South") not in (None, old) and world.state("South") == "running", "it is back")
 
 
-def test_one_that_runs_is_fine_and_only_who_is_asked_for_is_looked_at(world: World) -> None:
-    async def story() -> None:
-        since = await up(world)
-        (north,) = look(world, "North").values()
-        assert (north.state, north.health, north.fine, north.wanted) == (W.RUNNING, Health.HEALTHY, True, True)
-        assert north.started_at is not None
-        assert said(world, "North", since) is None
-
-    world.run_in_threads(story())
-
-
 def test_one_that_has_just_died_is_seen_before_anybody_was_told(world: World) -> None:
     async def story() -> None:
         since = await up(world)
@@ -90,18 +78,6 @@ def test_one_that_died_and_was_started_again_between_two_looks_did_not_keep_runn
     world.run_in_threads(story())
 
 
-def test_one_that_was_given_up_has_degraded(world: World) -> None:
-    async def story() -> None:
-        since = await up(world)
-        await dies_and_is_back(world)
-        world.adapter.die("South")
-        await until(lambda: world.state("South") == "quarantined", "it is given up")
-        assert look(world)["South"].given_up
-        assert said(world, "South", since) is BakeState.DEGRADED
-
-    world.run_in_threads(story())
-
-
 def test_a_restart_by_a_person_is_no_fault_of_the_change(world: World) -> None:
     async def story() -> None:
         since = await up(world)
@@ -110,31 +86,6 @@ def test_a_restart_by_a_person_is_no_fault_of_the_change(world: World) -> None:
         await until(lambda: world.state("North") == "running", "it runs")
         assert world.pid("North") != old
         assert said(world, "North", since) is None
-
-    world.run_in_threads(story())
-
-
-def test_who_rests_because_a_person_wants_it_says_why(world: World) -> None:
-    async def story() -> None:
-        since = await up(world)
-        world.parts.host.pauses.set("North", Pause("cli:bob", label="bob - wait"))
-        assert look(world)["North"].reason.startswith("paused by bob: wait")
-        assert said(world, "North", since) is BakeState.ENDED
-        world.configure(North={**OFTEN, "enabled": False}, South={**AT_ONCE, "quarantined": True})
-        world.parts.host.pauses.set("North", None)
-        assert [each.wanted for each in look(world).values()] == [False, False]
-        assert look(world)["North"].reason == "disabled in the configuration"
-        assert look(world)["South"].reason == "quarantined in the configuration"
-
-    world.run_in_threads(story())
-
-
-def test_one_that_was_removed_is_missing(world: World) -> None:
-    async def story() -> None:
-        since = await up(world)
-        world.configure(South=AT_ONCE)
-        assert set(look(world)) == {"South"}
-        assert said(world, "North", since) is BakeState.ENDED
 
     world.run_in_threads(story())
 

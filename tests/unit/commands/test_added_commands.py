@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from supervisor_core.commands.catalog import CATALOG, by_handler, definition_objection, find, nearest_command
-from supervisor_core.commands.definitions import DEFINITION_KEY, Extension, Right, Risk
+from supervisor_core.commands.catalog import CATALOG, definition_objection, find
+from supervisor_core.commands.definitions import DEFINITION_KEY, Extension
 from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
-from supervisor_core.commands.manual import help_text
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.plugins import choice, duration, flag, number, text
 from supervisor_core.plugins.rules import added_command
@@ -81,20 +80,6 @@ def test_a_value_that_is_not_valid_is_refused_with_what_was_expected(typed: str,
     with pytest.raises(GrammarError) as refused:
         parse(typed, CONTEXT)
     assert error in refused.value.message
-
-
-def test_its_help_has_the_options_the_role_and_the_origin() -> None:
-    said = help_text(CATALOG["clear-cache"])
-    assert "age of the files, 1 to 90, default 7" in said
-    assert "Requires the approver role." in said
-    assert "Defined in config.yaml; time limit 1 min." in said
-
-
-def test_it_is_found_by_its_words_and_its_handler() -> None:
-    definition = CATALOG["clear-cache"]
-    assert find("Clear_Cache") is by_handler("clear_cache") is definition
-    assert (definition.right, definition.risk, definition.audit_action) == (Right.APPROVER, Risk.CHANGES, "CLEAR_CACHE")
-    assert nearest_command("clear-cahce") == "clear-cache"
 
 
 def test_one_that_runs_on_the_host_is_for_one_worker_of_each_host() -> None:

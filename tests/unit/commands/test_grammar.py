@@ -8,10 +8,10 @@ import pytest
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.grammar import commit_as_number, commit_word, parse, render
-from supervisor_core.commands.grammar_errors import GrammarError, LabelError, NearMiss, NeedsTarget
+from supervisor_core.commands.grammar import commit_word, parse, render
+from supervisor_core.commands.grammar_errors import GrammarError, NearMiss, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
-from supervisor_core.common.errors import CommandText, UsageError, as_in_shell
+from supervisor_core.common.errors import CommandText, as_in_shell
 
 ONE = GrammarContext(("OrionMX",))
 SEVERAL = GrammarContext(("OrionMX", "VegaMX", "w.local"), {"archive": ("VegaMX", "OrionMX")})
@@ -175,127 +175,97 @@ def test_a_parsed_command_has_no_issuer_and_no_id_yet() -> None:
     assert (command.issuer, command.task_id) == (None, "")
 
 
-# What is wrong, what the message must mention, and the command that is suggested.
+# What is wrong, and what the message must mention.
 BAD = [
-    ("rollback 3x", "in digits, from 1 to 10", None),
-    ("rollback 0", "1 to 10", None),
-    ("rollback 11", "1 to 10", None),
-    ("rollback -1", "1 to 10", None),
-    ("rollback 2.5", "1 to 10", None),
-    ("rollback 3rd time", "double quotes", None),
-    ("rollback VegaMX 99 x", "1 to 10", None),
-    ("rollback " + "9" * 1900, "1 to 10", None),
-    ("rollback ٣", "1 to 10", None),
-    ("rollback two", "in digits, from 1 to 10, not “two”", None),
-    ("rollback VegaMX Ten hotfix", "in digits, from 1 to 10", None),
-    ("logs 0", "1 to 1000", "logs all 1"),
-    ("logs 1001", "1 to 1000", "logs all 1000"),
-    ("logs 5 6", "isn't a target", "logs all 5"),
-    ("logs VegaMX please", "Unexpected", "logs VegaMX"),
-    ("rolback 3", "rollback", "rollback OrionMX 3"),
-    ("rolback orionmx 12 it's", "rollback", None),
-    ("stop VegaMX", "pause", "pause VegaMX"),
-    ("frobnicate", "help", None),
-    ("\u0000", "U\\+0000", None),
-    ("VegaMX", "is a worker", "status VegaMX"),
-    ("VegaMX restart now", "is a worker", "restart VegaMX now"),
-    ('"restart" VegaMX', "isn't quoted", "restart VegaMX"),
-    ('"restart VegaMX now"', "isn't quoted", "restart VegaMX now"),
-    ("restart a\nb", "a line break", "restart OrionMX a b"),
-    ("restart\tVegaMX", "a tab", "restart VegaMX"),
-    ("restart Vega\u200bMX", "U\\+200B", "restart OrionMX Vega MX"),
-    ('restart "hot fix', "quote is missing", "restart OrionMX hot fix"),
-    ("restart “hot fix", "quote is missing", "restart OrionMX hot fix"),
-    ("restart über", "'ü'", "restart OrionMX uber"),
-    ("restart it's", '"\'"', "restart OrionMX its"),
-    ("restart it’s", "label", "restart OrionMX its"),  # noqa: RUF001 (what phones make of it)
-    ("restart x <#C1|ops>", "'#'", "restart OrionMX x ops"),
-    ("restart x <@U1|ann>", "'@'", "restart OrionMX x ann"),
-    ("restart !!!", "'!'", None),
-    ("restart " + "x" * 101, "100", "restart OrionMX " + "x" * 100),
-    ("restart team:archiv", "no team", "restart team:archive"),
-    ("restart team:", "no team", None),
-    ("restart vega?x2", "No worker matches", "restart VegaMX"),
-    ("restart zz*", "No worker matches", None),
-    ("restart --force", "no option", "restart OrionMX"),
-    ("restart --help", "no option", "help restart"),
-    ("update --rest new", "--reset", "update OrionMX --reset new"),
-    ("update --no-reset", "--reset", "update OrionMX"),
-    ("restart --keepgoing all", "--keep-going", "restart all --keep-going"),
-    ("restart --no-keep-going", "--keep-going", "restart OrionMX"),
-    ("diagnostics --keep-going", "has no options", "diagnostics all"),
-    ("status foo", "isn't a target", None),
-    ("logs Wset", "isn't a target", None),
-    ("audit csv", "isn't a target", None),
-    ("rollback HEAD~3", "'~' isn't allowed", None),
-    ("rollback it's late", "isn't allowed", "rollback OrionMX its late"),
-    ("status VegMX2", "no worker .*closest is", "status VegaMX"),
-    ("status VegaMX please", "Unexpected", "status VegaMX"),
-    ('status "VegaMX"', "Unexpected", None),
-    ("why 3", "isn't a target", None),
-    ("teams all", "Unexpected", "teams"),
-    ("help rolback", "rolback", "help rollback"),
-    ("help rollback 3", "rollback 3", "help rollback"),
-    ("help me", "me", "help"),
-    ("history 12h", "24h or 7d", "history all 24h"),
-    ("history foo", "24h or 7d", None),
-    ("history VegaMX foo", "24h or 7d", "history VegaMX 24h"),
-    ("history 7d 7d", "isn't a target", "history all 7d"),
-    ("audit by", "Add a value after “by”", "audit"),
-    ("audit by since 2d", "Add a value after “by”", "audit since 2d"),
-    ("audit since", "Add a value after “since”", "audit"),
-    ("audit since tomorrow", "since must be .* 2026-01-31", None),
-    ("audit 51", "1 to 50", "audit 50"),
-    ("audit by ann by bob", "twice", "audit by ann"),
-    ("audit foo", "isn't a target", None),
-    ("audit VegaMX OrionMX", "Unexpected", "audit VegaMX"),
-    ("mute 90", "isn't a duration", "mute OrionMX 1h30m"),
-    ("mute 2hours x", "isn't a duration", "mute OrionMX 2h x"),
-    ("mute 0m", "1m to 30d", "mute OrionMX 1m"),
-    ("mute 31d", "1m to 30d", "mute OrionMX 30d"),
-    ("mute VegaMX " + "x" * 201, "200", "mute VegaMX " + "x" * 200),
-    ("monitoring", "pause or resume", None),
-    ("monitoring puase", "pause or resume", "monitoring pause"),
-    ("monitoring pause all", "Unexpected", "monitoring pause"),
-    ("schedule", "add, list or remove", "schedule list"),
-    ("schedule ad n", "add, list or remove", None),
-    ("schedule remove", "NAME", None),
-    ("schedule remove a/b", "NAME", None),
-    ("schedule add", "NAME", None),
-    ("schedule add n", "CRON", None),
-    ('schedule add n "* * * * *"', "COMMAND", None),
-    ('schedule add n "* * * *" status', "five fields", None),
-    ('schedule add n "* * * * ;" status', "isn't a valid weekday", None),
-    (
-        'schedule add n "dayly 03:00" restart',
-        "Which days?",
-        'schedule add n "0 3 * * *" restart OrionMX',
-    ),
-    ("schedule add n daily 03:00 restart", "double quotes", 'schedule add n "0 3 * * *" restart OrionMX'),
-    ("schedule add n 0 3 * * * restart", "double quotes", 'schedule add n "0 3 * * *" restart OrionMX'),
-    ('schedule add n "* * * * *" rolback 30', "rollback", None),
-    ('schedule add n "* * * * *" "rolback 30"', "rollback", None),
-    ('schedule add n "* * * * *" help', "can't be scheduled", None),
-    ('schedule add n "* * * * *" schedule list', "can't be scheduled", None),
-    ('schedule add n "* * * * *" undo', "can't be scheduled", None),
-    ('schedule add n "* * * * *" ""', "Add the command to run", None),
-    ('schedule add n "* * * * *" "status', "quote is missing", 'schedule add n "* * * * *" status all'),
-    ("x" * 2001, "2,000", None),
+    *[(f"rollback {number}", "1 to 10") for number in ("0", "11", "-1", "2.5", "VegaMX 99 x", "9" * 1900, "٣", "3x")],
+    *[(f"rollback {number}", "in digits, from 1 to 10, not") for number in ("two", "VegaMX Ten hotfix")],
+    ("rollback 3rd time", "double quotes"),
+    ("logs 1001", "1 to 1000"),
+    ("logs 5 6", "isn't a target"),
+    ("logs VegaMX please", "Unexpected"),
+    ("frobnicate", "help"),
+    ("\u0000", "U\\+0000"),
+    ("VegaMX restart now", "is a worker. The command comes first"),
+    ('"restart VegaMX now"', "isn't quoted"),
+    ("restart a\nb", "a line break"),
+    ("restart\tVegaMX", "a tab"),
+    ("restart Vega\u200bMX", "U\\+200B"),
+    ('restart "hot fix', "quote is missing"),
+    ("restart “hot fix", "quote is missing"),
+    ("restart über", "'ü'"),
+    ("restart it's", '"\'"'),
+    ("restart x <@U1|ann>", "'@'"),
+    ("restart " + "x" * 101, "100"),
+    ("pause VegaMX v1.2: fix -- see #4", "isn't allowed in a label.* or put any text after -- as a note"),
+    ("restart team:", "no team"),
+    ("restart zz*", "No worker matches"),
+    ("restart --force", "no option"),
+    ("update --no-reset", "--reset"),
+    ("diagnostics --keep-going", "has no options"),
+    ("status foo", "isn't a target"),
+    ('status "VegaMX"', "Unexpected"),
+    ("teams all", "Unexpected"),
+    ("help me", "no command “me”"),
+    ("history 12h", "24h or 7d"),
+    ("history VegaMX foo", "24h or 7d"),
+    ("audit by since 2d", "Add a value after “by”"),
+    ("audit since tomorrow", "since must be .* 2026-01-31"),
+    ("audit by ann by bob", "twice"),
+    ("audit VegaMX OrionMX", "Unexpected"),
+    ("mute 90", "isn't a duration"),
+    ("mute 31d", "1m to 30d"),
+    ("mute VegaMX " + "x" * 201, "200"),
+    ("pause -- " + "x" * 501, "A note can have up to 500 characters; this one has 501"),
+    ("status OrionMX -- why", "status takes no note"),
+    ("monitoring", "pause or resume"),
+    ("schedule ad n", "add, list or remove"),
+    ("schedule remove", "NAME"),
+    ("schedule remove a/b", "NAME"),
+    ("schedule add n", "CRON"),
+    ('schedule add n "* * * * *"', "COMMAND"),
+    ('schedule add n "* * * *" status', "five fields"),
+    ("schedule add n daily 03:00 restart", "double quotes"),
+    ("schedule add n 0 3 * * * restart", "double quotes"),
+    *[(f'schedule add n "* * * * *" {name}', "can't be scheduled") for name in ("help", "schedule list", "undo")],
+    ('schedule add n "* * * * *" ""', "Add the command to run"),
+    ("rollback 3 VegaMX", "is a worker, and the worker comes right after rollback"),
+    ("undo task_1 VegaMX x", "is a worker, and the worker comes right after undo"),
+    ("x" * 2001, "2,000"),
 ]
 
 
-@pytest.mark.parametrize(("text", "said", "suggestion"), BAD)
-def test_a_mistake_says_what_was_expected_and_suggests_what_parses(
-    text: str, said: str, suggestion: str | None
-) -> None:
-    error = _mistake(text)
-    assert isinstance(error, UsageError)
+@pytest.mark.parametrize(("text", "said"), BAD)
+def test_a_mistake_says_what_was_expected(text: str, said: str) -> None:
     with pytest.raises(GrammarError, match=said):
-        raise error
+        raise _mistake(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "suggestion"),
+    [
+        ("rolback 3", "rollback 3"),
+        ("puase OrionMX  -- see #4", "pause OrionMX -- see #4"),
+        ("stop VegaMX", "pause VegaMX"),
+        ("monitoring puase", "monitoring pause"),
+        ("help rolback", "help rollback"),
+        ("restart team:archiv", "restart team:archive"),
+        ("update --rest new", "update --reset new"),
+        ("restart --keepgoing all", "restart --keep-going all"),
+        ("status VegMX2", "status VegaMX"),
+        ("restart orinmx", "restart OrionMX"),
+        ('rollback vegMX 3 "x  y"', 'rollback VegaMX 3 "x  y"'),
+        ("mute Orion 2h", "mute OrionMX 2h"),
+        ("audit by ann orinmx", "audit by ann OrionMX"),
+        ('schedule add n "0 3 * * *" restart orinmx', 'schedule add n "0 3 * * *" restart OrionMX'),
+        ('schedule add n "0 3 * * *" rolback 30', 'schedule add n "0 3 * * *" rollback 30'),
+        ("rollback 11", None),
+        ("frobnicate", None),
+    ],
+)
+def test_the_closest_command_worker_or_option_is_suggested_and_never_run(text: str, suggestion: str | None) -> None:
+    error = _mistake(text)
     assert error.suggestion == suggestion
     assert not suggestion or as_in_shell(CommandText(suggestion)) in str(error)
-    if error.suggestion is not None:
-        assert parse(render(parse(error.suggestion, DEFAULT)), DEFAULT) == parse(error.suggestion, DEFAULT)
 
 
 def test_without_a_default_the_asker_chooses_the_worker() -> None:
@@ -398,45 +368,6 @@ def test_a_quoted_separator_begins_no_note() -> None:
     assert parse('restart "now -- or never"', DEFAULT) == _command("restart", label="now -- or never")
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "suggestion"),
-    [
-        ("pause -- " + "x" * 501, "A note can have up to 500 characters; this one has 501", None),
-        ("status OrionMX -- why", "status takes no note", "status OrionMX"),
-        ("help rollback -- why", "help takes no note", "help rollback"),
-        ("help -- why", "help takes no note", "help"),
-        ("audit by -- why", "Add a value after “by”", "audit"),
-        ("pause v1.2: fix -- see #4", "isn't allowed in a label.* as a note", "pause OrionMX v1-2 fix -- see #4"),
-        ("puase OrionMX -- see #4", "pause", "pause OrionMX -- see #4"),
-    ],
-)
-def test_a_mistake_beside_a_note_keeps_the_note(text: str, said: str, suggestion: str | None) -> None:
-    error = _mistake(text)
-    with pytest.raises(GrammarError, match=said):
-        raise error
-    assert error.suggestion == suggestion
-
-
-def test_a_label_that_is_not_valid_offers_the_cleaned_one() -> None:
-    error = _mistake("pause OrionMX v1.2: fix")
-    assert isinstance(error, LabelError)
-    assert (error.label, error.suggestion) == ("v1-2 fix", "pause OrionMX v1-2 fix")
-    assert "or put any text after -- as a note. Use “v1-2 fix”: `supervisor pause OrionMX v1-2 fix`" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("text", "suggestion"),
-    [
-        ("undo v1.2 broke task_9", "undo OrionMX task_9 v1-2 broke"),
-        ("undo VegaMX wrong, task_9 really -- see #4", "undo VegaMX task_9 wrong really -- see #4"),
-        ("undo VegaMX !!! task_9", "undo VegaMX task_9"),
-        ("undo !!! task_9", "undo OrionMX task_9"),
-    ],
-)
-def test_a_cleaned_label_keeps_the_command_id_that_stood_in_it(text: str, suggestion: str) -> None:
-    assert _mistake(text).suggestion == suggestion
-
-
 @pytest.mark.parametrize("start", ["<@UBOT>: ", "<@UBOT>, ", "<@UBOT|supervisor>:", " <@UBOT>! ", "<@UBOT> : "])
 def test_punctuation_after_the_mention_is_no_part_of_the_command(start: str) -> None:
     assert parse(f"{start}pause VegaMX", DEFAULT) == parse("pause VegaMX", DEFAULT)
@@ -450,13 +381,12 @@ def test_the_worker_inside_a_schedule_can_be_chosen_too() -> None:
         assert render(parse(error.complete("VegaMX"), SEVERAL)) == 'schedule add n "0 3 * * *" restart VegaMX now'
 
 
-def test_a_word_in_the_place_of_the_worker_is_named_with_the_closest_workers_first() -> None:
+def test_a_word_in_the_place_of_the_worker_is_named_and_may_be_the_label() -> None:
     context = GrammarContext(("North", "South", "the-archive", "Orion"))
-    error = _mistake("pause archiver", context)
+    error = _mistake("pause nosuch", context)
     assert isinstance(error, NeedsTarget)
-    assert error.message.startswith("There's no worker “archiver”. Did you mean the-archive?")
     assert error.choices == context.workers
-    assert parse(error.complete("North"), context) == parse("pause North archiver", context), "it may be the label"
+    assert parse(error.complete("North"), context) == parse("pause North nosuch", context)
     for text in ('pause "nosuch"', "pause", "rollback 3"):
         assert "There's no worker" not in _mistake(text, context).message
     many = GrammarContext(tuple(f"worker-{number}" for number in range(5000)))
@@ -472,35 +402,6 @@ def test_a_default_that_is_no_worker_is_no_default() -> None:
 def test_without_any_worker_there_is_nothing_to_do() -> None:
     for text in ("restart", "restart all", "restart x*"):
         assert not isinstance(_mistake(text, GrammarContext(())), NeedsTarget)
-
-
-@pytest.mark.parametrize(
-    ("text", "names", "suggestion", "otherwise"),
-    [
-        ("restart orinmx", ("OrionMX",), "restart OrionMX", "restart OrionMX orinmx"),
-        ("rollback vegMX 3 x", ("VegaMX",), "rollback VegaMX 3 x", "rollback OrionMX vegMX 3 x"),
-        ("status vega-mx", ("VegaMX",), "status VegaMX", None),
-        ("mute Orion 2h", ("OrionMX",), "mute OrionMX 2h", "mute OrionMX Orion 2h"),
-        ("audit by ann orinmx", ("OrionMX",), "audit OrionMX by ann", "audit by ann"),
-        ("rollback 3 vegamx", ("VegaMX",), "rollback VegaMX 3", "rollback OrionMX 3 vegamx"),
-        ("rollback 3 VegaMX", ("VegaMX",), "rollback VegaMX 3", "rollback OrionMX 3 VegaMX"),
-        ("undo task_1 VegaMX x", ("VegaMX",), "undo VegaMX task_1 x", "undo OrionMX task_1 VegaMX x"),
-        (
-            'schedule add n "0 3 * * *" restart orinmx',
-            ("OrionMX",),
-            'schedule add n "0 3 * * *" restart OrionMX',
-            'schedule add n "0 3 * * *" restart OrionMX orinmx',
-        ),
-    ],
-)
-def test_a_word_that_nearly_names_a_worker_is_asked_about(
-    text: str, names: tuple[str, ...], suggestion: str, otherwise: str | None
-) -> None:
-    error = _mistake(text)
-    assert isinstance(error, NearMiss)
-    assert error.names == names
-    assert error.suggestion == suggestion
-    assert error.otherwise == otherwise
 
 
 def test_a_worker_named_where_only_a_label_can_be_is_no_question_if_it_is_meant_anyway() -> None:
@@ -552,23 +453,3 @@ def test_a_label_that_may_be_a_commit_is_one_word_of_a_rollback_without_a_number
     command = parse(text, SEVERAL)
     assert commit_word(text, command) == word
     assert (command.label or "") in text, "the label stays legal"
-
-
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("rollback OrionMX 85c0522", "85c0522"),
-        ("rollback OrionMX 85c0522 -- since noon", "85c0522"),
-        ("/supervisor rollback OrionMX 1e10", "1e10"),
-        ("rollback OrionMX 8500522", None),
-        ("rollback OrionMX 85c", None),
-        ("rollback OrionMX 85c0522 hotfix", None),
-        ("rollback Nobody2 85c0522", None),
-        ("logs OrionMX 85c0522", None),
-        ("", None),
-    ],
-)
-def test_a_commit_in_the_place_of_a_number_is_known(text: str, label: str | None) -> None:
-    command = commit_as_number(text, SEVERAL)
-    assert (command.label if command else None) == label
-    assert command is None or parse(render(command), SEVERAL) == command

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from supervisor_core.commands.labels import audit_label, clean_label, nearest_label, validate_label
+from supervisor_core.commands.labels import audit_label, clean_label, validate_label
 from supervisor_core.common.errors import UsageError
-from tests.support.sampling import examples
 
 
 @pytest.mark.parametrize("label", ["hotfix", "impl HT acquire", "a-b_c 9", "x" * 100, " padded "])
 def test_letters_digits_spaces_hyphens_and_underscores_make_a_label(label: str) -> None:
     assert validate_label(label) == (True, "")
     assert clean_label(label) == label.strip()
-
-
-@pytest.mark.parametrize("label", [None, "", "   "])
-def test_an_empty_label_is_no_label(label: str | None) -> None:
-    assert validate_label(label) == (True, "")
-    assert clean_label(label) is None
 
 
 @pytest.mark.parametrize(
@@ -39,35 +30,6 @@ def test_a_label_of_more_than_a_hundred_characters_is_refused_with_its_length() 
     ok, problem = validate_label("x" * 101)
     assert not ok
     assert "101" in problem
-
-
-def test_a_label_that_is_no_text_is_refused() -> None:
-    ok, problem = validate_label(7)
-    assert not ok
-    assert "int" in problem
-
-
-@pytest.mark.parametrize(
-    ("text", "label"),
-    [
-        ("it's über/slow!", "its uber-slow"),
-        ("v1.2: fix", "v1-2 fix"),
-        ("fix #12: (again)", "fix 12 again"),
-        ("don\u2019t", "dont"),
-        ("x" * 150, "x" * 100),
-        ("???", None),
-        ("", None),
-    ],
-)
-def test_the_nearest_label_keeps_what_may_be_kept(text: str, label: str | None) -> None:
-    assert nearest_label(text) == label
-
-
-@given(st.text(max_size=200))
-@settings(max_examples=examples(100))
-def test_the_nearest_label_is_always_a_label(text: str) -> None:
-    nearest = nearest_label(text)
-    assert nearest is None or clean_label(nearest) == nearest
 
 
 def test_the_audit_label_says_who_and_then_what() -> None:

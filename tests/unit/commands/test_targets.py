@@ -50,8 +50,6 @@ def test_any_other_word_is_no_target(word: str) -> None:
         ("team:nothing-like-it", None),
         ("team:empty", None),
         ("team:elsewhere", None),
-        ("orionmy*", "OrionMX"),
-        ("ve*ga2", "vega"),
         ("zz*", None),
         ("[", None),
         ("[z-a]", None),
@@ -83,19 +81,19 @@ def test_all_of_no_workers_is_an_error() -> None:
 )
 def test_a_word_that_nearly_names_a_target_is_asked_about(word: str, name: str) -> None:
     with pytest.raises(NearMiss) as caught:
-        ask_if_nearly(word, FLEET, otherwise="")
-    assert caught.value.names[0] == name
+        ask_if_nearly(word, FLEET)
+    assert caught.value.instead == name
 
 
 def test_a_worker_in_another_case_is_not_taken_for_one_that_only_looks_like_it() -> None:
     with pytest.raises(NearMiss) as caught:
-        ask_if_nearly("north", GrammarContext(("South", "North")), otherwise="")
-    assert caught.value.names == ("North",)
+        ask_if_nearly("north", GrammarContext(("South", "North")))
+    assert caught.value.instead == "North"
 
 
-@pytest.mark.parametrize("word", ["hotfix", "vg", "vegaxy", "O", "al", "fall", "x" * 1000, "team"])
+@pytest.mark.parametrize("word", ["hotfix", "O", "now", "deploy", "x" * 1000, "team"])
 def test_a_word_further_off_is_left_alone(word: str) -> None:
-    ask_if_nearly(word, FLEET, otherwise="")
+    ask_if_nearly(word, FLEET)
 
 
 def test_the_only_worker_is_the_default_and_else_the_configured_one() -> None:

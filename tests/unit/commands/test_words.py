@@ -93,24 +93,10 @@ def test_a_command_is_one_printable_line(text: str, name: str) -> None:
         raise caught.value
 
 
-def test_line_breaks_around_a_command_do_not_count() -> None:
-    assert _texts("\r\n\t a \n") == ["a"]
-
-
 def test_a_text_that_is_far_too_long_is_an_error_and_not_work() -> None:
     assert _texts("x" * MAX_TEXT)
     with pytest.raises(GrammarError, match="2,000"):
         split_words("x" * (MAX_TEXT + 1))
-
-
-@pytest.mark.parametrize("text", ['"a b"', "'a'", 'a"b"', '""', "<http://x|two words>", '<http://x|"x">'])
-def test_what_is_quoted_is_known_to_be_text(text: str) -> None:
-    assert [word.quoted for word in split_words(text)] == [True]
-
-
-@pytest.mark.parametrize("text", ["a", "it's", "<http://x|x>", "<@U1|ann>"])
-def test_what_is_bare_is_known_to_be_bare(text: str) -> None:
-    assert [word.quoted for word in split_words(text)] == [False]
 
 
 def test_a_mention_keeps_the_id_of_whom_it_mentions() -> None:
@@ -133,10 +119,6 @@ def test_any_quoted_text_reads_as_one_word_of_exactly_these_characters(text: str
 @settings(max_examples=examples(300))
 def test_text_is_left_bare_only_where_it_reads_as_itself(text: str) -> None:
     assert " ".join(_texts(bare_or_quoted(text))) == text
-
-
-def test_plain_words_are_left_bare() -> None:
-    assert bare_or_quoted("it's the disk, again") == "it's the disk, again"
 
 
 @pytest.mark.parametrize(

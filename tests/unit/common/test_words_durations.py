@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.common.times import format_duration, nearest_duration, parse_duration, parse_since, since_moment
+from supervisor_core.common.times import format_duration, parse_duration, parse_since, since_moment
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -41,12 +41,6 @@ def test_anything_else_is_no_duration(text: str) -> None:
 @settings(max_examples=examples(100))
 def test_a_duration_survives_being_written(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
-
-
-@pytest.mark.parametrize(("text", "seconds"), [("2hours", 7200), ("90", 5400), ("3 days", 259200), ("-2h", 7200)])
-def test_what_begins_like_a_duration_suggests_one(text: str, seconds: int) -> None:
-    assert nearest_duration(text) == seconds
-    assert nearest_duration("soon") is None
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.cli import COMMANDS
-from supervisor_core.commands.catalog import CATALOG, find
+from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import ConfigError, RefusedError
-from supervisor_core.config.command_settings import ORIGIN, fill_arguments
+from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.diff import compare, in_force
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config, read_config
 from supervisor_core.jobs.planned_runs import plan_run, would_run
-from supervisor_core.plugins.rules import SHELL_WORDS
 
 HEAD = """\
 supervisor: {id: TestHost}
@@ -129,22 +127,12 @@ def test_a_mistake_names_its_key_and_its_line(tmp_path: Path, commands: str, wor
     assert words in str(refused.value)
 
 
-def test_the_commands_of_the_shell_alone_are_taken_names() -> None:
-    assert {name for name in COMMANDS if find(name) is None} - {"rolling", "schedule", "monitoring"} <= SHELL_WORDS
-
-
 def test_lists_of_people_and_of_approvals_may_name_it(tmp_path: Path) -> None:
     lists = "slack: {access: {commands: {clear-cache: [U0ANNA]}}, approvals: {required_for: [clear-cache]}}"
     config = loaded(tmp_path, CLEAR, lists)
     assert config.needs_approval("clear-cache", "slack")
     with pytest.raises(ConfigError, match=re.escape("did you mean restart?")):
         loaded(tmp_path, CLEAR, "slack: {access: {commands: {restrat: [U0ANNA]}}}")
-
-
-def test_its_own_setting_asks_for_an_approval_at_the_same_doors(tmp_path: Path) -> None:
-    config = loaded(tmp_path, CLEAR + "    approval: true\n")
-    assert config.needs_approval("clear-cache", "slack")
-    assert not config.needs_approval("clear-cache", "cli")
 
 
 def test_a_new_definition_counts_at_once_and_an_earlier_request_is_refused(tmp_path: Path) -> None:
@@ -168,7 +156,3 @@ def test_words_that_only_describe_it_do_not_change_its_definition(tmp_path: Path
     assert first is not None
     assert second is not None
     assert first.digest == second.digest
-
-
-def test_doubled_braces_are_literal() -> None:
-    assert fill_arguments(("{{x}}", "{a}{{", "{b}"), {"a": "1", "b": None}) == ("{x}", "1{")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, compare, in_force, setting_digests
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.config.worker_settings import WorkerSettings
 from tests.support.sampling import examples
 
 WORKER: dict[str, Any] = {"command": ["{python}", "--config", "{config}"]}
@@ -24,13 +23,6 @@ def configured(folder: Path, *, env: str = "", name: str = "config.yaml", **sect
     (folder / name).write_text(yaml.safe_dump({"workers": {"a": WORKER}, **sections}))
     (folder / ".env").write_text(env)
     return load_supervisor_config(folder / name, environ={})
-
-
-def test_nothing_differs_from_itself(tmp_path: Path) -> None:
-    config = configured(tmp_path)
-    assert compare(config, config) == ConfigDiff()
-    assert compare(config, configured(tmp_path)).empty
-    assert ConfigDiff().in_words() == []
 
 
 def test_workers_come_and_go(tmp_path: Path) -> None:
@@ -75,10 +67,6 @@ def test_all_other_settings_are_taken_over_as_it_runs(tmp_path: Path, settings_o
     assert (diff.restarted, diff.changed) == ((), (ChangedWorker("a", keys),))
 
 
-def test_every_setting_of_a_worker_is_one_or_the_other() -> None:
-    assert set(WorkerSettings.model_fields) >= WorkerSettings.LIVE
-
-
 def test_a_secret_that_changed_is_named_and_never_shown(tmp_path: Path) -> None:
     old = configured(
         tmp_path,
@@ -117,10 +105,6 @@ def test_what_needs_a_restart_of_the_daemon_is_named_by_its_key(tmp_path: Path) 
     assert diff.in_words() == [f"environment, nas.root, slack.alert_channel, alerts.quiet_hours: {RESTART_WORDS}"]
 
 
-def test_a_variable_that_nobody_uses_is_no_difference(tmp_path: Path) -> None:
-    assert compare(configured(tmp_path), configured(tmp_path, env="UNUSED=1\n")).empty
-
-
 def test_teams_are_taken_over_and_named(tmp_path: Path) -> None:
     old = configured(tmp_path, teams={"x": {"objective": "one"}, "y": {}})
     new = configured(tmp_path, teams={"x": {"objective": "two"}, "z": {}})
@@ -131,19 +115,6 @@ def test_a_draft_beside_the_file_counts_as_if_it_took_its_place(tmp_path: Path) 
     old, draft = configured(tmp_path), configured(tmp_path, name="draft.yaml")
     assert old.spec_hash(old.workers["a"]) != draft.spec_hash(draft.workers["a"])
     assert compare(old, draft).empty
-
-
-def test_several_restarts_are_announced_as_one_after_the_other(tmp_path: Path) -> None:
-    old = configured(tmp_path, workers={"a": WORKER, "b": WORKER})
-    new = configured(tmp_path, workers={"a": {**WORKER, "cwd": "x"}, "b": {**WORKER, "cwd": "x"}})
-    assert compare(old, new).in_words()[0] == "2 workers are restarted, one at a time"
-
-
-def test_a_difference_goes_through_the_control_door_and_back(tmp_path: Path) -> None:
-    new = configured(tmp_path, workers={"a": {**WORKER, "cwd": "x"}, "b": WORKER}, nas={"root": "x"})
-    diff = compare(configured(tmp_path), new)
-    assert ConfigDiff.from_json(json.loads(json.dumps(diff.as_json()))) == diff
-    assert ConfigDiff.from_json({"added": ["b"], "later": 1}) == ConfigDiff(added=("b",))
 
 
 def test_in_force_are_the_new_workers_and_all_else_as_it_was(tmp_path: Path) -> None:

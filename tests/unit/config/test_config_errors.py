@@ -314,6 +314,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "fleet.hub_key is needed with fleet.role",
         ),
         (f"supervisor: {{id: a.b}}\nfleet: {{{HUB}}}", "supervisor.id must be a name of 1 to 63 letters, digits and"),
+        (
+            f"supervisor: {{id: h}}\ndatabase: {{url: 'mysql+pymysql://u:p@h/d'}}\nfleet: {{{HUB}}}",
+            "database.url must be PostgreSQL or SQLite with fleet.role: hub",
+        ),
         (f"supervisor: {{id: h}}\nfleet: {{{HOST}}}", "slack.enabled must be false with fleet.role: host"),
     ],
 )

@@ -41,11 +41,6 @@ def test_without_a_drive_the_plain_folders_are_in_the_state_folder(tmp_path: Pat
     assert config.folders == {name: tmp_path / "s" / name for name in ("state", "logs", "inbox", "outbox")}
 
 
-def test_with_a_drive_they_are_there(tmp_path: Path) -> None:
-    config = load(tmp_path, "nas: {root: drive}\n")
-    assert config.folder("inbox") == tmp_path / "drive" / "inbox"
-
-
 def test_the_numbered_folders_are_a_layout(tmp_path: Path) -> None:
     assert names(load(tmp_path, "nas: {root: drive, layout: cornerstone}\n")) == CORNERSTONE
 
@@ -95,16 +90,6 @@ class TestBeforeLayouts:
             " Add nas: {root: ./var/nas, layout: cornerstone} to the configuration."
         )
         assert refusal(load(tmp_path, "nas: {root: ./var/nas, layout: cornerstone}\n")) == ""
-
-    def test_folders_with_names_of_their_own_are_meant(self, tmp_path: Path) -> None:
-        for name in CORNERSTONE.values():
-            (tmp_path / "drive" / name).mkdir(parents=True)
-        own = "state: 00_STATE, logs: 05_LOGS, inbox: Worker_Inbox, outbox: out"
-        assert refusal(load(tmp_path, f"nas: {{root: drive, folders: {{{own}}}}}\n")) == ""
-
-    def test_a_plain_drive_is_used_without_a_word(self, tmp_path: Path) -> None:
-        (tmp_path / "drive" / "state").mkdir(parents=True)
-        assert refusal(load(tmp_path, "nas: {root: drive}\n")) == ""
 
 
 def refusal(config: SupervisorConfig) -> str:

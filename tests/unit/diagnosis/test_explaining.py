@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,8 +25,6 @@ from supervisor_core.commands.phrases import plain
 from supervisor_core.common.text import flatten
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import Cause, KnownPause
-from supervisor_core.diagnosis.why.rules import RULES, value_of
-from supervisor_core.diagnosis.why.situation import Situation
 from supervisor_core.workers.conditions.rules import Condition
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from tests.support.diagnosis.worker_facts import (
@@ -82,18 +79,16 @@ def shown(name: str) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize("name", TROUBLES)
-def test_each_trouble_has_its_cause_and_is_told_as_it_was_last_looked_at(name: str) -> None:
-    told = explain(TROUBLES[name])
-    assert told.cause == CAUSES.get(name, name)
-    path = GOLDEN / f"why_{name}.json"
-    made = {"in_the_shell": explanation_text(told, alone=True).split("\n"), "in_slack": shown(name)}
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
-    assert made == json.loads(path.read_text())
-
-
-def test_every_golden_file_has_its_trouble() -> None:
+def test_each_trouble_has_its_cause_and_is_told_as_it_was_last_looked_at() -> None:
+    wrong = []
+    for name, facts in TROUBLES.items():
+        told, path = explain(facts), GOLDEN / f"why_{name}.json"
+        made = {"in_the_shell": explanation_text(told, alone=True).split("\n"), "in_slack": shown(name)}
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
+        if told.cause != CAUSES.get(name, name) or made != json.loads(path.read_text()):
+            wrong.append(f"{name}: {told.cause}: {made['in_the_shell']}")
+    assert wrong == []
     assert {path.stem.removeprefix("why_") for path in GOLDEN.glob("why_*.json")} == set(TROUBLES) | {"several"}
 
 
@@ -122,11 +117,11 @@ def test_what_a_command_was_to_bring_about_is_told_once_and_what_went_wrong_with
     assert words == ["pause by", "became healthy", "update by", "became degraded", "exited (code"]
 
 
-@pytest.mark.parametrize("name", TROUBLES)
-def test_where_others_read_along_nobody_is_called(name: str) -> None:
-    told = explain(TROUBLES[name])
-    for made in (why([told], NONCE, anything, alone=False), why([told] * 3, NONCE, anything, alone=False)):
-        assert "<@" not in json.dumps(made)
+def test_where_others_read_along_nobody_is_called() -> None:
+    for facts in TROUBLES.values():
+        told = explain(facts)
+        for made in (why([told], NONCE, anything, alone=False), why([told] * 3, NONCE, anything, alone=False)):
+            assert "<@" not in json.dumps(made)
 
 
 def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
@@ -227,17 +222,3 @@ def test_two_hundred_in_trouble_are_one_message() -> None:
     assert check_message(made, update=True) == []
     assert "200 of 200 workers need attention" in made["text"]
     assert WorkerState.STOPPED in {each.seen.state for each in TROUBLES.values()}
-
-
-@pytest.mark.parametrize("name", TROUBLES)
-def test_every_value_that_a_rule_names_exists(name: str) -> None:
-    situation = Situation(TROUBLES[name])
-    for rule in RULES:
-        for template in (rule.sentence, rule.todo, *rule.also, *(f"{{{each}}}" for each in rule.since)):
-            for value in re.findall(r"\{([^}]+)\}", template):
-                value_of(situation, value)
-
-
-def test_each_cause_has_a_rule_and_the_last_rule_always_holds() -> None:
-    assert {rule.cause for rule in RULES} == set(Cause)
-    assert RULES[-1].cause is Cause.OTHER

@@ -22,17 +22,15 @@ from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.common.errors import CommandText, Identifier
-from supervisor_core.diagnosis.history import HeartbeatSample, History, from_flips, history_text, percent, slice_colors
+from supervisor_core.diagnosis.history import History, history_text, percent, slice_colors
 from supervisor_core.workers.conditions.rules import Condition
 from tests.support.diagnosis.histories import (
-    LIMIT,
     UNTIL,
     deploy_and_rollback,
     flapping_day,
     history,
     many,
     mark,
-    of_no_heartbeat,
     quiet_week,
 )
 from tests.support.diagnosis.worker_facts import HOSTILE
@@ -47,7 +45,6 @@ STORIES: dict[str, list[History]] = {
     "quiet_week": [quiet_week()],
     "flapping_day": [flapping_day()],
     "deploy_and_rollback": [deploy_and_rollback()],
-    "no_heartbeat": [of_no_heartbeat()],
     "nothing": [NOTHING],
     "many": many(20),
 }
@@ -93,17 +90,6 @@ def test_an_uptime_says_how_much_time_it_stands_on() -> None:
     (first, *_) = history_text(History("North", UNTIL - day, UNTIL, held, seconds))
     assert "on record for only 1 min 30 s" in plain(first)
     assert "%" not in plain(first)
-
-
-def test_where_nobody_measured_a_stale_time_says_how_the_heartbeat_grew_older() -> None:
-    held = (ConditionSpan(Condition.STALE, UNTIL - timedelta(hours=1), UNTIL),)
-    assert from_flips((), held, LIMIT) == (
-        HeartbeatSample(UNTIL - timedelta(hours=1), LIMIT),
-        HeartbeatSample(UNTIL, LIMIT + 3600),
-    )
-    measured = (HeartbeatSample(UNTIL - timedelta(minutes=30), 2100.0),)
-    assert from_flips(measured, held, LIMIT) == measured
-    assert from_flips((), held, 0.0) == ()
 
 
 def test_commands_are_numbered_and_older_ones_are_counted() -> None:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import pytest
 
-from bot.doctor import app, people
-from bot.doctor import channels as places
 from bot.doctor.tokens import hide_secrets
-from bot.inbound.connection import ConnectionCount
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
-from supervisor_core.doctor.daemon import DaemonState
 from supervisor_core.doctor.host import compare_clock
 from supervisor_core.host.disks import remote_kind
-from supervisor_core.host.network import DIRECT
 from supervisor_core.storage.ledger_file import envelope_times, file_state
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -79,14 +73,6 @@ def test_the_clock_is_judged_by_the_middle_of_the_way(ahead: float, way: float, 
     assert words in check.message
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "99 Feb"])
-def test_an_answer_without_the_time_accuses_no_clock(date: str) -> None:
-    check = compare_clock(date, NOW, NOW)
-    assert check.ok
-    assert "Slack sent no time" in check.message
-    assert check.remedy, "which makes it a warning, and no pass"
-
-
 class Mount(NamedTuple):
     """As psutil tells one."""
 
@@ -115,11 +101,6 @@ def test_the_disk_of_a_folder_is_that_of_the_nearest_mount(folder: str, kind: st
     assert remote_kind(Path(folder), (*MOUNTS, *over)) == kind
 
 
-def test_this_disk_is_told_without_asking_the_disk(tmp_path: Path) -> None:
-    assert isinstance(remote_kind(tmp_path), str)
-    assert remote_kind(Path("/x"), ()) == ""
-
-
 def test_a_ledger_too_large_to_be_looked_through_is_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "large.db"
     connection = sqlite3.connect(path)
@@ -137,118 +118,6 @@ def test_a_ledger_that_does_not_say_knows_of_no_click(tmp_path: Path) -> None:
     assert envelope_times(tmp_path / "nowhere.db", "interactive") is None
     (tmp_path / "none.db").write_text("this is no database")
     assert envelope_times(tmp_path / "none.db", "interactive") is None
-
-
-@pytest.mark.parametrize(
-    ("app_id", "url", "other"),
-    [
-        ("A0OURS", "wss://h/link/?ticket=t&app_id=A0OURS", False),
-        ("A0OURS", "wss://h/link/?ticket=t&app_id=A0THEIRS", True),
-        ("A0OURS", "wss://h/link/?ticket=t", False),
-        ("", "wss://h/link/?ticket=t&app_id=A0THEIRS", False),
-    ],
-)
-def test_tokens_of_two_apps_are_told_apart(app_id: str, url: str, other: bool) -> None:
-    found = app.compare_apps(app_id, url)
-    assert (found is not None) is other
-    if found:
-        assert "different apps" in found.message
-        assert "ticket" not in found.message
-
-
-RUNNING = DaemonState("running", {"services": [{"name": "slack", "state": "running", "health": "healthy"}]})
-
-
-@pytest.mark.parametrize(
-    ("counted", "words"),
-    [
-        (None, "; whether another process uses this token isn't known"),
-        (
-            ConnectionCount(datetime(2026, 2, 5, 14, 30, tzinfo=UTC), 1, 1),
-            (
-                "; when it connected at 2026-02-05 14:30 UTC, no other process used this token; "
-                "a process that connected later isn't known"
-            ),
-        ),
-        (
-            ConnectionCount(datetime(2026, 2, 5, 14, 30, tzinfo=UTC), 2, 1, 1),
-            (
-                "; when it connected at 2026-02-05 14:30 UTC, Slack may have counted a connection that was cut, "
-                "or another process; a process that connected later isn't known"
-            ),
-        ),
-    ],
-)
-def test_beside_a_daemon_doctor_says_what_is_known_and_what_is_not(counted: ConnectionCount | None, words: str) -> None:
-    told = asyncio.run(app.check_connection("wss://nowhere.invalid", RUNNING, counted, DIRECT))
-    assert told.ok
-    assert told.message == f"the daemon is connected{words}"
-
-
-def test_a_token_that_names_no_scopes_is_not_accused() -> None:
-    assert app.check_scopes("").ok
-    assert app.check_scopes("*").ok
-    assert not app.check_scopes("chat:write, commands").ok
-
-
-@pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        ({"name": "ops", "is_member": True}, None),
-        ({"is_im": True, "id": "D1"}, None),
-        ({"error": "fetch_failed"}, "can't be checked: fetch_failed"),
-        ({"error": "missing_scope", "reason": "missing_scope: needs groups:read"}, "missing_scope: needs groups:read"),
-    ],
-)
-def test_a_channel_is_judged_by_what_slack_tells(told: dict[str, Any], message: str | None) -> None:
-    found = places.channel_problem("C1", ["slack.alert_channel"], told, "supervisor")
-    if message is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert message in found.message
-
-
-@pytest.mark.parametrize(
-    ("known", "message"),
-    [
-        ({"S1": {"handle": "ops", "date_delete": 0, "user_count": 3}}, None),
-        ({"S1": {"handle": "ops", "date_delete": 0}}, None),
-        ({"S1": {"handle": "ops", "date_delete": 1700000000}}, "S1 (@ops) is disabled"),
-        ({"S1": {"handle": "ops", "user_count": "0"}}, "has no members"),
-        ({"error": "missing_scope"}, "can't be looked up: missing_scope"),
-        ({}, "isn't known to Slack"),
-    ],
-)
-def test_a_group_is_judged_by_what_slack_tells(known: dict[str, Any], message: str | None) -> None:
-    found = people.group_problem("S1", ["slack.access.operators"], known)
-    if message is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert message in found.message
-
-
-@pytest.mark.parametrize(
-    ("told", "message", "note"),
-    [
-        ({"name": "crew", "is_private": True, "num_members": 3}, None, ""),
-        ({"name": "crew", "num_members": 3}, None, "C1 (#crew) is public: everybody who joins gets the rights of"),
-        ({"name": "crew", "is_archived": True}, "C1 (#crew) is archived and gives no rights", ""),
-        ({"name": "crew", "num_members": 0}, "C1 (#crew) has no members", ""),
-        ({"error": "channel_not_found"}, "C1 gives no rights: it doesn't exist, or is private", ""),
-        ({"error": "missing_scope"}, "C1 gives no rights: missing_scope", ""),
-        ({"error": "fetch_failed"}, "C1 gives no rights: fetch_failed", ""),
-    ],
-)
-def test_a_channel_whose_members_have_rights_is_judged_by_what_slack_tells(
-    told: dict[str, Any], message: str | None, note: str
-) -> None:
-    found, said = people.member_channel_problem("C1", ["slack.access.operators"], told)
-    assert note in said
-    assert bool(said) == bool(note)
-    assert (found is None) == (message is None)
-    assert found is None or (message or "") in found.message
 
 
 def test_no_check_repeats_a_secret_whoever_put_it_there() -> None:

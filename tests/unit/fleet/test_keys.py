@@ -19,24 +19,18 @@ PAIR = KeyPair.new()
 OTHER = KeyPair.new()
 
 
-def test_a_new_key_is_saved_for_its_owner_alone_and_read_again(tmp_path: Path) -> None:
-    made = KeyPair.create(tmp_path / "fleet" / "host.seed")
-    assert stat.S_IMODE((tmp_path / "fleet" / "host.seed").stat().st_mode) == 0o600
-    assert KeyPair.read(tmp_path / "fleet" / "host.seed").public_key == made.public_key
-
-
-def test_an_existing_key_is_never_replaced(tmp_path: Path) -> None:
-    made = KeyPair.create(tmp_path / "host.seed")
+def test_a_key_is_its_owner_s_alone_and_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "fleet" / "host.seed"
+    with pytest.raises(KeyUnusable, match="supervisor fleet join"):
+        KeyPair.read(path)
+    made = KeyPair.create(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(RefusedError, match="isn't replaced"):
-        KeyPair.create(tmp_path / "host.seed")
-    assert KeyPair.read(tmp_path / "host.seed").public_key == made.public_key
-
-
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
-    KeyPair.create(tmp_path / "host.seed")
-    (tmp_path / "host.seed").chmod(0o640)
+        KeyPair.create(path)
+    assert KeyPair.read(path).public_key == made.public_key
+    path.chmod(0o640)
     with pytest.raises(KeyUnusable, match="mode 0640"):
-        KeyPair.read(tmp_path / "host.seed")
+        KeyPair.read(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"SU", b"\xff" * 60, b"U" + b"A" * 55, b"SUAA" + b"A" * 54])
@@ -46,11 +40,6 @@ def test_a_damaged_key_is_named_without_its_content(tmp_path: Path, content: byt
     with pytest.raises(KeyUnusable) as caught:
         KeyPair.read(tmp_path / "host.seed")
     assert str(tmp_path / "host.seed") in str(caught.value)
-
-
-def test_a_missing_key_says_how_to_get_one(tmp_path: Path) -> None:
-    with pytest.raises(KeyUnusable, match="supervisor fleet join"):
-        KeyPair.read(tmp_path / "host.seed")
 
 
 def test_a_key_doesn_t_show_its_secret() -> None:

@@ -38,19 +38,15 @@ def test_a_command_arrives_as_it_was_sent() -> None:
     assert read_command(message().encode(HUB), "web-1", verify) == message()
 
 
-def test_a_command_that_somebody_else_signed_is_refused() -> None:
-    with pytest.raises(InvalidMessage, match="isn't signed by the hub"):
-        read_command(message().encode(OTHER), "web-1", verify)
-
-
-def test_a_command_for_another_host_is_refused() -> None:
-    with pytest.raises(InvalidMessage, match="for web-2"):
-        read_command(message("web-2").encode(HUB), "web-1", verify)
-
-
-def test_a_question_is_no_command() -> None:
-    with pytest.raises(InvalidMessage, match="question"):
-        read_command(signed(QUESTION, "web-1", {}, HUB), "web-1", verify)
+def test_a_command_of_somebody_else_or_for_another_host_and_a_question_are_refused() -> None:
+    for data, reason in (
+        (message().encode(OTHER), "isn't signed by the hub"),
+        (message("web-2").encode(HUB), "for web-2"),
+        (signed(QUESTION, "web-1", {}, HUB), "question"),
+        (signed(COMMAND, "web-1", {"command": "teleport"}, HUB), "Update the supervisor"),
+    ):
+        with pytest.raises(InvalidMessage, match=reason):
+            read_command(data, "web-1", verify)
 
 
 @pytest.mark.parametrize("field", ["task_id", "workers", "params", "issuer", "approvals", "start_before", "door"])
@@ -61,12 +57,6 @@ def test_an_altered_command_is_refused(field: str) -> None:
     envelope["signed"] = json.dumps(inner)
     with pytest.raises(InvalidMessage, match="isn't signed by the hub"):
         read_command(json.dumps(envelope).encode(), "web-1", verify)
-
-
-def test_a_command_of_a_newer_version_is_refused_with_the_remedy() -> None:
-    data = signed(COMMAND, "web-1", {"command": "teleport"}, HUB)
-    with pytest.raises(InvalidMessage, match="Update the supervisor"):
-        read_command(data, "web-1", verify)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,9 @@ def host(name: str, quiet: float, every: float | None = None) -> KnownHost:
     return known
 
 
-def silent(*hosts: KnownHost, link: Link | None = None) -> list[str]:
-    return [each.name for each in newly_silent(hosts, link or Link())]
+def silent(*hosts: KnownHost, link: Any = None) -> list[str]:
+    link = link or Link()
+    return [each.name for each in newly_silent(hosts, link)]
 
 
 @pytest.mark.parametrize(("every", "still", "quiet"), [(None, 14, 16), (5, 14, 16), (30, 89, 91), (1, 2.9, 3.1)])

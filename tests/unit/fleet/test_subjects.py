@@ -8,13 +8,6 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.fleet.transport import subjects
 
 
-def test_each_host_has_subjects_of_its_own() -> None:
-    assert subjects.command_subject("web-1") == "fleet.commands.web-1"
-    assert subjects.ask_subject("web-1") == "fleet.ask.web-1"
-    assert subjects.presence_subject("web-1") == "fleet.presence.web-1"
-    assert subjects.last_word("fleet.presence.web-1") == "web-1"
-
-
 @pytest.mark.parametrize("name", ["", "*", ">", "a.b", "a b", "-a", "a_b", "é", "a" * 64, "a\n", "a.>"])
 def test_a_name_that_is_no_word_of_a_subject_is_refused(name: str) -> None:
     for subject in (

@@ -10,10 +10,8 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import CommandText, Identifier, Verbatim
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
-from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.fleet.questions import PresenceMessage, read_presence, read_reading, reading_document
-from supervisor_core.fleet.values import dump_explanation, dump_log, load_explanation, load_log
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Severity, Target, TargetReading
+from supervisor_core.fleet.questions import PresenceMessage, read_presence
+from supervisor_core.fleet.values import dump_explanation, load_explanation
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 
@@ -53,22 +51,6 @@ def test_an_id_anywhere_in_a_phrase_is_left_out_for_slack() -> None:
     assert without_ids(event) == (*event[:2], "", ": 2 commits")
     assert without_ids((Identifier("task_1"),)) == ()
     assert without_ids(("see ", Identifier("task_1"))) == ("see ",)
-
-
-def test_log_lines_arrive() -> None:
-    log = WorkerLog("fetcher", "/var/log/fetcher.log", ("one",), 3, "", nothing=False)
-    assert load_log("web-1", dump_log(log)) == WorkerLog("web-1/fetcher", log.path, log.lines, 3)
-
-
-def test_a_reading_arrives_with_what_holds_its_alert() -> None:
-    held = Reading(Condition.DOWN, "crashed", NOW, NOW + timedelta(seconds=5), healing=True, severity=Severity.WARNING)
-    waits = Reading(Condition.DOWN, "crashed; restarting at 12:00:05", NOW, restarts_at=NOW + timedelta(seconds=5))
-    for each in (held, waits):
-        seen = TargetReading(Target(WORKER, "fetcher"), each)
-        assert read_reading(reading_document(seen)) == seen
-    older = reading_document(TargetReading(Target(WORKER, "fetcher"), held))
-    del older["restarts_at"]
-    assert read_reading(older).reading == held
 
 
 def test_presence_counts_only_on_the_subject_of_its_host() -> None:

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.intake.approvals.observed_state import effect, fingerprint, objections, stale, states_of
+from supervisor_core.intake.approvals.observed_state import fingerprint, objections, stale
 from supervisor_core.intake.approvals.rules import (
-    ACTIONS,
     FINAL,
     MOVES,
-    OPEN,
     Approval,
     ApprovalState,
     Choice,
@@ -59,16 +57,6 @@ def test_each_move_leads_where_it_should_or_is_refused(state: ApprovalState, mov
     else:
         with pytest.raises(IllegalApprovalMove, match=f"that is {state} can't {move}"):
             after(state, move)
-
-
-def test_what_is_final_goes_nowhere_and_what_is_open_can_be_stopped() -> None:
-    assert set(FINAL) == {S.DONE, S.FAILED, S.DENIED, S.CANCELLED, S.EXPIRED, S.STALE}
-    for state in OPEN:
-        assert {M.CANCEL, M.EXPIRE, M.OVERTAKE} <= MOVES[state].keys()
-
-
-def test_every_decision_has_its_word_in_the_trail() -> None:
-    assert set(ACTIONS.values()) == {"APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE"}
 
 
 def vote(who: Issuer, choice: Choice = Choice.APPROVE, minutes: int = 1) -> Vote:
@@ -137,13 +125,6 @@ def an_approval(state: ApprovalState = S.PENDING, needed: int = 1, own: bool = F
         requested_at=NOW,
         expires_at=NOW + timedelta(minutes=15),
     )
-
-
-def test_an_approval_says_who_asked_and_how_the_same_is_asked_again() -> None:
-    asked = an_approval()
-    assert (asked.requester, asked.audit_label, asked.again) == (ASKER, "anna - hotfix", "rollback OrionMX 3 hotfix")
-    with pytest.raises(ValueError, match="nobody asked"):
-        _ = replace(asked, command=replace(asked.command, issuer=None)).requester
 
 
 @pytest.mark.parametrize(
@@ -266,10 +247,6 @@ def test_the_fingerprint_is_of_the_exact_command_and_of_what_was_seen() -> None:
     assert len(others | {fingerprint(command, seen)}) == 7
 
 
-def test_each_worker_has_the_state_of_its_checkout() -> None:
-    assert states_of(["OrionMX", "South"], [a_preview()]) == {"OrionMX": "a" * 64, "South": ""}
-
-
 WORKER = a_preview()["workers"][0]
 
 
@@ -298,22 +275,3 @@ def test_what_speaks_against_it_is_said() -> None:
     assert objections([a_preview(refused="No.")]) == ["No."]
     elsewhere = a_preview(conflict="Not", workers=[{"id": "North"}])
     assert objections([a_preview(), elsewhere, {**elsewhere, "workers": [{"id": "South"}]}]) == ["North, South: Not."]
-
-
-@pytest.mark.parametrize(
-    ("facts", "says"),
-    [
-        ({}, "reverts 3 commits (5 files) from 1111111 to 2222222, for OrionMX"),
-        ({"command": "update", "commit_count": 1, "file_count": 1}, "adds 1 commit (1 file) from"),
-        ({"commit_count": 0}, "nothing to do for OrionMX, already up to date"),
-        ({"commit_count": 0, "undone_task_id": "task_0"}, "undo for OrionMX"),
-        (
-            {"dropped": [1], "changes": ["a"], "installs": ["b"]},
-            "reverts 3 commits (5 files), drops 1 local commit",
-        ),
-        ({"command": "restart", "checkout": None}, "restart OrionMX"),
-    ],
-)
-def test_the_effect_is_one_line(facts: dict[str, Any], says: str) -> None:
-    assert effect([a_preview(**facts)]).startswith(says)
-    assert "\n" not in effect([a_preview(**facts)] * 9)

@@ -14,7 +14,6 @@ from bot.views.text import dated
 from supervisor_core.alerts.flips import ConditionSpan
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.service import ServiceReport, ServiceState
 from supervisor_core.common.times import with_countdown
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import LedgerFacts, WebFacts
@@ -66,11 +65,6 @@ def words_of(found: WebFacts) -> str:
     return " ".join(Tags(page(found)).text)
 
 
-def test_the_title_counts_the_workers_that_need_attention() -> None:
-    assert "<title>(1) OrionMX: workers</title>" in page(facts(WELL, DOWN))
-    assert "<title>OrionMX: workers</title>" in page(facts(WELL))
-
-
 def test_the_worker_that_needs_attention_comes_first_with_its_reason() -> None:
     words = words_of(facts(WELL, DOWN))
     assert words.index("crasher") < words.index("fetcher")
@@ -78,30 +72,11 @@ def test_the_worker_that_needs_attention_comes_first_with_its_reason() -> None:
     assert "1 of 2 needs attention" in words
 
 
-def test_a_worker_has_its_age_version_memory_and_time() -> None:
-    words = words_of(facts(WELL))
-    assert all(each in words for each in ("1 h ago", "3f2a9c1", "3 MB", "1 min 1 s"))
-
-
 def test_an_alert_that_another_one_includes_is_not_repeated() -> None:
     part = replace(ALERT, alert_id="def", parent_id="abc", reason="only a part")
     words = words_of(facts(DOWN, alerts=[ALERT, part]))
     assert "for 2 min" in words
     assert "only a part" not in words
-
-
-def test_commands_and_their_outcomes_are_listed() -> None:
-    asked = CommandSummary("task_1", "pause", Issuer("slack:T/U", "Anna"), None, NOW, ("a", "b"), 5, ended=5, failed=1)
-    words = words_of(facts(WELL, commands=[asked]))
-    assert all(each in words for each in ("failed", "pause", "a, b and 3 more", "Anna"))
-
-
-def test_only_services_that_are_not_well_are_shown() -> None:
-    well = ServiceReport("queue_processor", ServiceState.RUNNING, "healthy")
-    ill = ServiceReport("slack", ServiceState.RUNNING, "degraded", "not connected")
-    words = words_of(replace(facts(WELL), services=(well, ill)))
-    assert "not connected" in words
-    assert "queue_processor" not in words
 
 
 def test_a_picture_shows_each_condition_with_its_times() -> None:

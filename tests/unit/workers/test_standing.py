@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,90 +25,6 @@ OTHERS = (
     RestartDecision(Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, "no more"),
 )
 
-Moves = dict[str, Callable[[Lifecycle], Lifecycle]]
-ILLEGAL = "illegal"
-
-# Every place there is to stand, by name.
-PLACES = {
-    "stopped": Lifecycle(),
-    "running": Lifecycle(S.RUNNING),
-    "stuck": Lifecycle(S.STUCK),
-    "backing off": Lifecycle().wait(WAIT),
-    "resting": Lifecycle().wait(REST),
-    "quarantined": Lifecycle().give_up(),
-    "quarantined, running": Lifecycle(S.RUNNING).give_up(),
-    "quarantined, stuck": Lifecycle(S.STUCK).give_up(),
-    "starting": Lifecycle().begin("start", S.STARTING),
-    "stopping": Lifecycle(S.RUNNING).begin("stop", S.STOPPING),
-    "stopping, stuck": Lifecycle(S.STUCK).begin("stop", S.STOPPING),
-    "quarantined, starting": Lifecycle().give_up().begin("resume", S.STARTING),
-    "looked after, running": Lifecycle(S.RUNNING).begin("diagnostics"),
-    "looked after, backing off": Lifecycle().wait(WAIT).begin("diagnostics"),
-}
-MOVES: Moves = {
-    "begin start": lambda at: at.begin("start", S.STARTING),
-    "begin stop": lambda at: at.begin("stop", S.STOPPING),
-    "begin looking": lambda at: at.begin("diagnostics"),
-    "done: stopped": lambda at: at.done(S.STOPPED),
-    "done: running": lambda at: at.done(S.RUNNING),
-    "done: stuck": lambda at: at.done(S.STUCK),
-    "done: stopped, free": lambda at: at.done(S.STOPPED, quarantined=False),
-    "see stopped": lambda at: at.see(S.STOPPED),
-    "see running": lambda at: at.see(S.RUNNING),
-    "see stuck": lambda at: at.see(S.STUCK),
-    "think anew": lambda at: at.see(S.STOPPED, anew=True),
-    "wait": lambda at: at.wait(WAIT),
-    "rest": lambda at: at.wait(REST),
-    "give up": lambda at: at.give_up(),
-    "release": lambda at: at.release(),
-}
-BUSY = ("starting", "stopping", "stopping, stuck", "quarantined, starting")
-LOOKED_AFTER = ("looked after, running", "looked after, backing off")
-HELD = ("quarantined", "quarantined, running", "quarantined, stuck", "quarantined, starting")
-AT_REST = ("stopped", "backing off", "resting", "quarantined")
-
-
-def leads(place: str, move: str) -> str:  # noqa: C901 (a table, in words)
-    """Where it leads, in words, written down apart from the code."""
-    before = PLACES[place]
-    in_hand, held = place in (*BUSY, *LOOKED_AFTER), place in HELD
-    seen = {S.STOPPED: "quarantined" if held else "stopped", S.RUNNING: "running", S.STUCK: "stuck"}
-    backs_off = place in ("backing off", "looked after, backing off")
-    match move:
-        case "begin start":
-            return ILLEGAL if in_hand else "starting"
-        case "begin stop":
-            return ILLEGAL if in_hand else "stopping"
-        case "begin looking":
-            return ILLEGAL if in_hand else before.state
-        case "done: stopped":
-            after = "backing_off" if place == "looked after, backing off" else seen[S.STOPPED]
-            return after if in_hand else ILLEGAL
-        case "done: stopped, free":
-            after = "backing_off" if place == "looked after, backing off" else "stopped"
-            return after if in_hand else ILLEGAL
-        case "done: running" | "done: stuck":
-            return move.removeprefix("done: ") if in_hand else ILLEGAL
-        case "see stopped" | "think anew" | "see running" | "see stuck" if place in BUSY:
-            return before.state
-        case "see stopped" if backs_off:
-            return "backing_off"
-        case "see stopped" | "think anew":
-            return seen[S.STOPPED]
-        case "see running" | "see stuck":
-            return move.removeprefix("see ")
-        case "wait" | "rest" if place not in AT_REST:
-            return ILLEGAL
-        case "wait":
-            return "quarantined" if held else "backing_off"
-        case "rest":
-            return seen[S.STOPPED]
-        case "give up":
-            return ILLEGAL if in_hand else {S.STOPPED: "quarantined"}.get(before.seen, before.seen)
-        case "release":
-            return "stopped" if place == "quarantined" else before.state
-    raise AssertionError(move)
-
 
 @contextmanager
 def refused(standing: Lifecycle) -> Iterator[None]:
@@ -118,44 +33,6 @@ def refused(standing: Lifecycle) -> Iterator[None]:
     with pytest.raises(IllegalLifecycleMove):
         yield
     assert standing == before
-
-
-@pytest.mark.parametrize(("place", "move"), list(itertools.product(PLACES, MOVES)))
-def test_each_move_leads_where_it_should_or_is_refused(place: str, move: str) -> None:
-    before, expected = PLACES[place], leads(place, move)
-    kept = replace(before)
-    if expected == ILLEGAL:
-        with refused(before):
-            MOVES[move](before)
-    else:
-        assert str(MOVES[move](before).state) == expected
-    assert before == kept
-
-
-def test_every_state_has_its_place() -> None:
-    assert {standing.state for standing in PLACES.values()} == set(WorkerState)
-
-
-@pytest.mark.parametrize("state", [each for each in WorkerState if each not in SEEN])
-def test_what_nobody_can_see_is_not_seen(state: WorkerState) -> None:
-    with refused(Lifecycle()):
-        Lifecycle().see(state)
-    with refused(Lifecycle().begin("stop", S.STOPPING)):
-        Lifecycle().begin("stop", S.STOPPING).done(state)
-
-
-@pytest.mark.parametrize("decision", OTHERS)
-def test_only_a_wait_or_a_rest_can_be_waited_for(decision: RestartDecision) -> None:
-    with refused(Lifecycle()):
-        Lifecycle().wait(decision)
-
-
-@pytest.mark.parametrize("moving", [state for state in WorkerState if state not in MOVING])
-def test_what_begins_starts_or_stops_or_neither_and_has_a_name(moving: WorkerState) -> None:
-    with refused(Lifecycle()):
-        Lifecycle().begin("start", moving)
-    with refused(Lifecycle()):
-        Lifecycle().begin("")
 
 
 class Life(RuleBasedStateMachine):

@@ -8,7 +8,7 @@ from alembic import op
 from supervisor_core.storage.engine import LongText, UtcDateTime
 
 revision = "0019"
-down_revision = "0018"
+down_revision = "0017"
 
 _OPTIONS: Any = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 

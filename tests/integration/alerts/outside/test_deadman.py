@@ -7,9 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ import responses
 
 from supervisor_core.alerts.outside import deadman as module
 from supervisor_core.alerts.outside.deadman import DeadMan, why_silent
-from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import ServiceReport, ServiceState
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.workers.context import DaemonContext, open_doors
@@ -105,26 +102,6 @@ def test_a_ping_that_does_not_get_through_is_said_once_and_tried_again(
     assert switch.service.problem() == ""
     assert "succeed again" in caplog.text
     assert "hunter2" not in caplog.text
-
-
-class Hanging:
-    """A chore that fails, and then hangs until it is let go."""
-
-    name = "alerts"
-
-    def __init__(self) -> None:
-        self.rounds = 0
-        self.let_go = Event()
-
-    def due_at(self) -> datetime | None:
-        return None
-
-    def work(self, now: datetime) -> bool:
-        self.rounds += 1
-        if self.rounds == 1:
-            raise TemporaryError("The disk is full.")
-        self.let_go.wait(30)
-        return False
 
 
 def test_a_daemon_that_does_not_look_after_its_workers_or_tells_nobody_is_not_well() -> None:

@@ -195,26 +195,6 @@ def test_an_alert_that_is_not_repeated_ends_after_a_while(desk: AlertDesk, sourc
     assert desk.alerts.shown() == []
 
 
-def test_an_end_of_an_alert_that_nobody_heard_of_is_nothing(desk: AlertDesk, source: Source) -> None:
-    assert source.send(source.resolved()) == 1
-    assert (desk.heard(), desk.alerts.shown()) == ([], [])
-    query = "SELECT count(*) FROM foreign_alerts_t"
-    assert desk.ledger.read(lambda connection: connection.exec_driver_sql(query).scalar()) == 0
-
-
-def test_many_at_once_are_one_digest_without_the_workers(desk: AlertDesk, source: Source) -> None:
-    source.send(*(source.alert(name=f"Alert{n}", fingerprint=f"a{n}") for n in range(40)))
-    desk.wait(5)
-    posts = [each for each in desk.heard() if each.startswith("post")]
-    assert len(posts) <= 2
-    assert "40 of Alertmanager's alerts: 40 firing" in posts[-1]
-    desk.down("North")
-    assert "post: North is down" in desk.heard()[-1], "a worker's alert isn't part of it"
-    source.send(*(source.resolved(name=f"Alert{n}", fingerprint=f"a{n}") for n in range(40)))
-    desk.wait(60)
-    assert [each.target.id for each in desk.alerts.shown()] == ["North"]
-
-
 def test_more_than_there_is_room_for_are_refused_as_a_whole(
     desk: AlertDesk, source: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ import yaml
 from supervisor_core.alerts.oncall import FAILED_SECONDS, OnCallAnswer, OnCallDirectory, on_call_sources
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.doctor.network import check_on_call
 from tests.support.processes.probe_servers import Answering, web_server
 
 
@@ -88,11 +87,6 @@ def test_an_answer_that_can_not_be_used_gives_the_fallback_and_is_asked_again_so
     assert "hunter2" not in f"{caplog.text} {answer.in_words()} {answer.as_json()}"
 
 
-def test_without_a_fallback_nobody_is_on_call(tmp_path: Path, server: Answering) -> None:
-    server.status = 503
-    assert Asking(tmp_path, {"url": server.url})().people == ()
-
-
 def test_a_program_answers_without_a_shell_and_without_our_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,20 +117,6 @@ def test_a_program_that_hangs_fails_or_floods_gives_the_fallback(
     assert answer.people == ("U0EVA",)
     assert words in answer.problem
     assert answer.problem in caplog.text
-
-
-def test_the_doctor_says_who_is_on_call_and_from_where(tmp_path: Path, server: Answering) -> None:
-    config = configured(tmp_path, {"url": server.url, "fallback": ["U0EVA"]})
-    (check,) = check_on_call(config)
-    host = server.url.removesuffix("/health")
-    assert check.message == f"alerts.escalation[0].to, slack.access.approvers: anna@example.com, U0BEA (from {host}/…)"
-    assert check.ok
-    server.status = 500
-    (check,) = check_on_call(config)
-    assert (check.ok, check.message.partition(": ")[2]) == (
-        False,
-        f"U0EVA (fallback: {host}/… responded 500 Internal Server Error)",
-    )
 
 
 @pytest.mark.parametrize(

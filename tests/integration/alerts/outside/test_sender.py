@@ -194,21 +194,6 @@ def test_a_receiver_that_is_away_is_tried_again_in_order_and_its_address_is_neve
     assert "hunter2" not in caplog.text + str(sending.rows("SELECT last_error, payload_json FROM outbox_t"))
 
 
-def test_a_receiver_that_asks_for_patience_gets_it(
-    desk: AlertDesk, sending: Sending, web: responses.RequestsMock
-) -> None:
-    web.post(URL, status=429, headers={"Retry-After": "120"})
-    desk.down("North")
-    sending.round()
-    web.replace("POST", URL, status=200)
-    desk.down("South")
-    desk.wait(GATHERED)
-    sending.later(119)
-    assert told(web) == ["North first"]
-    sending.later(1.1)
-    assert sorted(told(web)[1:]) == ["North first", "South first"]
-
-
 def test_one_that_is_never_taken_keeps_no_other_alert_waiting(
     desk: AlertDesk, sending: Sending, web: responses.RequestsMock
 ) -> None:
@@ -250,19 +235,6 @@ def test_a_redirect_is_never_followed(desk: AlertDesk, sending: Sending, web: re
     sending.round()
     assert (len(web.calls), new.call_count) == (1, 0)
     assert "responded 308 Permanent Redirect" in sending.service.problem()
-
-
-def test_the_documents_of_a_removed_receiver_are_dropped_and_the_log_says_so(
-    desk: AlertDesk, sending: Sending, caplog: pytest.LogCaptureFixture
-) -> None:
-    desk.down("North")
-    assert sending.states() == ["pending"]
-    desk.settings["alerts"] = {"receivers": [{"name": "other", "url": URL}]}
-    desk.configure()
-    parts = DaemonContext(open_doors(desk.config), desk.ledger)
-    asyncio.run(AlertSender(parts, Blocking(), desk.config.alerts.receivers[0]).initialise())
-    assert sending.states() == ["dropped"]
-    assert "its receiver was removed from the configuration" in caplog.text
 
 
 def test_a_receiver_that_hangs_keeps_nobody_waiting_and_is_tried_again(

@@ -176,7 +176,7 @@ def test_its_host_starts_and_runs_the_worker(tmp_path: Path) -> None:
     assert init(tmp_path, "--yes", *words).returncode == 0
 
     def supervisor(*words: str) -> subprocess.CompletedProcess[str]:
-        return warm.run(words, tmp_path, environ(), SECONDS, forks_daemons=True)
+        return warm.run(words, tmp_path, environ(), SECONDS)
 
     try:
         started = supervisor("daemon", "start")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_environment, git_version
+from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_environment
 from supervisor_core.demo.repository import Repository, make_repository
 
 ME = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org"}
@@ -82,12 +82,6 @@ def test_a_checkout_below_another_repository_tells_whose_it_is(made: Repository)
     assert Git(made.checkout / "inner").state().top == made.checkout
 
 
-def test_an_index_that_is_broken_is_an_error_in_gits_words(made: Repository) -> None:
-    (made.checkout / ".git" / "index").write_bytes(b"nonsense")
-    with pytest.raises(GitError, match=r"`git status` in .* failed: .*index"):
-        Git(made.checkout).state()
-
-
 def test_nothing_that_the_checkout_brings_along_is_run_and_nothing_is_written(made: Repository, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     script = tmp_path / "script"
@@ -103,12 +97,6 @@ def test_nothing_that_the_checkout_brings_along_is_run_and_nothing_is_written(ma
     assert (index.read_bytes(), index.stat().st_mtime_ns) == before
 
 
-def test_gits_own_variables_do_not_lead_it_astray(made: Repository, tmp_path: Path) -> None:
-    environ = {**os.environ, "GIT_DIR": str(tmp_path), "GIT_WORK_TREE": "/", "GIT_CONFIG_COUNT": "nonsense"}
-    assert Git(made.checkout, environ).state().top == made.checkout
-    assert not {name for name in git_environment({**environ, "MY_SECRET": "x"}) if name == "MY_SECRET"}
-
-
 def test_a_git_that_hangs_is_given_up(made: Repository, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     slow = tmp_path / "bin" / "git"
@@ -117,7 +105,3 @@ def test_a_git_that_hangs_is_given_up(made: Repository, tmp_path: Path) -> None:
     environ = {**os.environ, "PATH": f"{slow.parent}{os.pathsep}{os.environ['PATH']}"}
     with pytest.raises(GitError, match=r"timed out after 0\.5 s"):
         Git(made.checkout, environ).state(0.5)
-
-
-def test_which_git_there_is_is_known() -> None:
-    assert git_version()[0].isdigit()

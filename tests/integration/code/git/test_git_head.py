@@ -41,25 +41,6 @@ def test_on_a_branch_after_each_commit_and_in_a_folder_below(checkout: Path) -> 
     assert says_the_same(checkout / "below" / "it")
 
 
-def test_with_packed_references_and_once_one_of_them_has_moved_on(checkout: Path) -> None:
-    git(checkout, "branch", "other/main")  # its name ends as the other's does
-    commit(checkout, "two")
-    git(checkout, "tag", "-a", "v1", "-m", "with a peeled line below it")
-    git(checkout, "pack-refs", "--all")
-    assert not (checkout / ".git" / "refs" / "heads" / "main").exists()
-    assert says_the_same(checkout)
-    commit(checkout, "three")
-    assert says_the_same(checkout)
-    git(checkout, "switch", "--quiet", "other/main")
-    assert says_the_same(checkout)
-
-
-def test_on_no_branch_at_all_and_during_a_rebase(checkout: Path) -> None:
-    commit(checkout, "two")
-    git(checkout, "switch", "--quiet", "--detach", "HEAD~1")
-    assert says_the_same(checkout)
-
-
 def test_in_a_worktree_and_in_a_submodule(checkout: Path, tmp_path: Path) -> None:
     git(checkout, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
     commit(tmp_path / "side", "aside")

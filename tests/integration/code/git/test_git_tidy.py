@@ -44,19 +44,6 @@ def test_many_packs_become_one_and_what_a_command_kept_stays(made: Clones) -> No
     assert made.checkout.status() == ""
 
 
-def test_a_checkout_that_is_configured_not_to_be_packed_is_not(made: Clones) -> None:
-    made.checkout.git("config", "gc.auto", "0")
-    before = packs(made)
-    tidy(Git(made.checkout.folder))
-    assert packs(made) == before
-
-
-def test_what_goes_wrong_is_only_in_the_log(made: Clones, caplog: pytest.LogCaptureFixture) -> None:
-    (made.checkout.folder / ".git" / "refs" / "heads" / "broken").write_text(f"{'1' * 40}\n")
-    tidy(Git(made.checkout.folder))
-    assert "git gc in" in caplog.text
-
-
 def test_one_that_takes_too_long_is_given_up(
     made: Clones, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -20,10 +20,7 @@ from supervisor_core.code.packages.pip import (
     Packages,
     PackagesError,
     RestoreResult,
-    brings_back,
-    complaint,
     differing,
-    read_freeze,
 )
 from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
 from tests.support.waiting import wait_until
@@ -199,20 +196,6 @@ def test_restoring_brings_back_what_was_changed_what_is_gone_and_takes_what_is_n
     assert packages.snapshot() == before
 
 
-def test_restoring_that_has_no_time_says_so(place: Place) -> None:
-    packages = place.packages()
-    before = packages.snapshot()
-    place.venv.take("alpha")
-    restored = packages.restore(before, 0)
-    assert str(restored) == "Not restored: alpha is missing, was 1.0. No time was left for the other packages."
-
-
-def test_nothing_is_run_where_nothing_differs(place: Place) -> None:
-    """Its arguments would fail, if pip got them."""
-    packages = place.packages(["--no-such-argument"])
-    assert packages.restore(packages.snapshot(), INSTALLING) == RestoreResult()
-
-
 def test_what_can_not_be_put_back_is_named_and_keeps_nothing_else_from_it(place: Place) -> None:
     place.has("beta", "1.0")
     packages = place.packages()
@@ -315,15 +298,6 @@ def test_requirements_that_are_missing_or_lie_outside_of_the_checkout_are_refuse
     assert place.venv.versions() == {"alpha": "1.0"}
 
 
-def test_a_worker_in_a_part_of_a_checkout_may_use_the_requirements_of_the_whole(place: Place) -> None:
-    (place.checkout / ".git").mkdir()
-    part = place.checkout / "part"
-    part.mkdir()
-    place.wants("alpha>=2")
-    Packages(place.venv.python, part, offline(place.wheels), pip_free()).install("../requirements.txt", INSTALLING)
-    assert place.venv.versions() == {"alpha": "2.0"}
-
-
 def test_the_python_of_a_system_is_left_alone_until_it_is_said_otherwise(place: Place) -> None:
     """The marker counts only where Python is not in a virtual environment, so this one denies that it is."""
     (place.venv.site / "sitecustomize.py").write_text("import sys\nsys.base_prefix = sys.prefix\n")
@@ -339,48 +313,3 @@ def test_the_python_of_a_system_is_left_alone_until_it_is_said_otherwise(place: 
     assert place.venv.versions() == {"alpha": "2.0", "fresh": "1.0"}
     assert allowed.restore(before, INSTALLING).complete
     assert os.listdir(place.checkout) == ["requirements.txt"]
-
-
-FREEZE = """
-# Editable install with no version control (Some.Tool==0.3)
--e /srv/some_tool
-# Editable Git install (other-tool===odd) with either a deleted local remote or invalid URI:
-# 'https://deploy:s3cr3t@example.org/other.git'
--e /srv/other
--e git+https://deploy:s3cr3t@example.org/third.git@0123456789012345678901234567890123456789#egg=Third_Tool&subdirectory=a
--e /srv/nameless
-PyYAML==6.0
-odd===2004d
-fourth @ git+ssh://git@example.org/fourth.git@0123456789012345678901234567890123456789
-fifth @ https://example.org/fifth.whl?signature=s1gned#sha256=abc
-sixth @ file:///srv/sixth
-"""
-
-
-def test_each_kind_of_line_of_pips_list_is_understood_and_no_login_is_kept() -> None:
-    versions = read_freeze(FREEZE)
-    assert dict(versions) == {
-        "some-tool": "-e /srv/some_tool",
-        "other-tool": "-e /srv/other",
-        "third-tool": f"-e git+https://****@example.org/third.git@{'0123456789' * 4}#egg=Third_Tool&subdirectory=a",
-        "nameless": "-e /srv/nameless",
-        "pyyaml": "PyYAML==6.0",
-        "odd": "odd===2004d",
-        "fourth": f"fourth @ git+ssh://git@example.org/fourth.git@{'0123456789' * 4}",
-        "fifth": "fifth @ https://example.org/fifth.whl?****#sha256=abc",
-        "sixth": "sixth @ file:///srv/sixth",
-    }
-    assert [name for name, line in versions.items() if brings_back(line)] == ["pyyaml", "odd", "fourth"]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("b 1 has requirement a<2, but you have a 2.", "b 1.1 has requirement a<2, but you have a 3.", True),
-        ("b 1 requires a, which is not installed.", "b 2 requires a, which is not installed.", True),
-        ("b 1 has requirement a<2, but you have a 2.", "b 1 has requirement a<3, but you have a 3.", False),
-        ("b 1 is not supported on this platform", "c 1 is not supported on this platform", False),
-    ],
-)
-def test_a_lack_is_the_same_in_other_versions_of_those_who_have_it(one: str, other: str, same: bool) -> None:
-    assert (complaint(one) == complaint(other)) is same

@@ -95,17 +95,6 @@ def test_an_undo_of_what_was_cut_off_brings_code_and_packages_back(place: Place)
     assert place.clones.checkout.tree() == place.clones.checkout.tree(before)
 
 
-def test_with_nothing_to_pull_the_packages_alone_are_undone(place: Place) -> None:
-    place.clones.checkout.git("pull", "--quiet", "--ff-only")
-    head = place.clones.checkout.head
-    task_id = place.cut_off("alpha==1.0")
-    error, _ = place.told()
-    assert f"To restore them: undo OrionMX {task_id}." in error
-    done = place.host.did(f"undo OrionMX {task_id}")
-    assert place.python.packages() == {"alpha==0.9"}
-    assert (place.clones.checkout.head, done.details["undone_task_id"]) == (head, task_id)
-
-
 def test_an_installation_without_new_code_can_be_undone(place: Place) -> None:
     place.clones.checkout.git("pull", "--quiet", "--ff-only")
     place.host.did("update-deps")
@@ -119,20 +108,6 @@ def test_cut_off_before_pip_had_done_anything_nothing_differs(place: Place) -> N
     error, details = place.told()
     assert "Its packages are unchanged." in error
     assert details["packages"] == []
-
-
-def test_cut_off_before_pip_its_packages_are_not_spoken_of(place: Place) -> None:
-    place.cut_off(when="checking the installed packages")
-    error, details = place.told()
-    assert "ackages" not in error
-    assert "packages" not in details
-
-
-def test_a_python_that_is_gone_is_told(place: Place) -> None:
-    place.cut_off()
-    Path(place.python.python).unlink()
-    error, _ = place.told()
-    assert f"Couldn't tell which packages of {place.python.python} it changed." in error
 
 
 def test_what_is_written_down_is_private_and_holds_no_password(place: Place) -> None:

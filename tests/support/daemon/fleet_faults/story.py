@@ -13,10 +13,10 @@ from pathlib import Path
 
 from slack_playground import Playground
 from supervisor_core.fleet.hub.known_hosts import SERVER
-from tests.support.daemon.fleet_faults.network import HUB, Network
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER, Fault
 from tests.support.daemon.fleet_faults.traffic import Traffic
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet
+from tests.support.daemon.host_lines import HUB
 from tests.support.slack.slack_home import started
 from tests.support.storage.full_disk import ROOMY, Disk, a_small_disk
 
@@ -110,7 +110,7 @@ class Story:
         with self._fault("kill", SERVER):
             await asyncio.to_thread(self.fleet.kill_server)
             await asyncio.sleep(self.chance.uniform(0, 1))
-            await asyncio.to_thread(self.fleet.start_server)
+            await asyncio.to_thread(self.fleet.server.start)
 
     async def kill_hub(self) -> None:
         """`kill -9` of the hub's daemon."""
@@ -128,13 +128,12 @@ class Story:
 
 @asynccontextmanager
 async def a_story(
-    folder: Path, network: Network, database_url: str, lengths: Lengths, seed: int, environ: dict[str, str]
+    folder: Path, database_url: str, lengths: Lengths, seed: int, environ: dict[str, str]
 ) -> AsyncIterator[Story]:
-    """A fleet in this network with small disks, its hub's ledger in this database, and Slack beside the hub."""
+    """A fleet with small disks, its hub's ledger in this database, and Slack beside the hub."""
     slack, chance = Playground(patience=30), random.Random(seed)
     parts = Parts(*chance.sample(HOSTS, len(HOSTS)))
-    with network.inside(HUB):
-        await slack.server.start()
+    await slack.server.start()
     try:
         with ExitStack() as ending:
             disk = ending.enter_context(a_small_disk(folder / parts.full / "var", ROOMY))
@@ -144,7 +143,6 @@ async def a_story(
                 WORKERS,
                 deadline_minutes=lengths.deadline / 60,
                 environ=environ,
-                network=network,
                 database_url=database_url,
                 alert_channel="C0OPS",
             )

@@ -20,10 +20,6 @@ class Ours(System):
     name = "ours"
     running, stopped = "running", "stopped"
 
-    @staticmethod
-    def missing() -> str:
-        return ""
-
     def _write(self) -> None:
         setting = self.setting
         restart = {

@@ -15,10 +15,6 @@ class Supervisord(System):
     name = "supervisord"
     running, stopped = "RUNNING", "STOPPED"
 
-    @staticmethod
-    def missing() -> str:
-        return "" if (PROGRAMS / "supervisord").exists() else "supervisord is not installed (make setup)"
-
     def _write(self) -> None:
         lines = [
             "[unix_http_server]",

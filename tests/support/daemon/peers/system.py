@@ -44,9 +44,6 @@ class System(ABC):
     """The word for a worker that runs."""
     stopped: ClassVar[str]
 
-    patience: float = 0.0
-    """For how many seconds it is watched in a fault that it may never notice."""
-
     def __init__(self, folder: Path, setting: Setting) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
@@ -54,11 +51,6 @@ class System(ABC):
         self.mark = uuid.uuid4().hex
         self.daemons: list[subprocess.Popen[bytes]] = []
         self._write()
-
-    @staticmethod
-    @abstractmethod
-    def missing() -> str:
-        """Why it can't be tried here; empty where it can."""
 
     @abstractmethod
     def _write(self) -> None:

@@ -86,21 +86,6 @@ def test_approvers_of_one_team_and_those_listed_for_the_command_see_the_requests
     assert not may_see_all_approvals(APPROVER, listed)
 
 
-@pytest.mark.parametrize("name", sorted(CATALOG))
-def test_nobody_has_a_right_where_nobody_is_listed(name: str) -> None:
-    rules = replace(RULES, slack=SlackSettings(access=AccessSettings(viewers=())), teams={})
-    for person, _ in TABLE:
-        assert not allowed(person, name, ("OrionMX",), rules)
-
-
-@pytest.mark.parametrize("name", sorted(CATALOG))
-def test_a_channel_that_is_not_listed_is_refused_whoever_asks(name: str) -> None:
-    rules = replace(RULES, slack=RULES.slack.model_copy(update={"channels": ("C0ELSE",)}))
-    for person, _ in TABLE:
-        assert not allowed(person, name, ("OrionMX",), rules)
-    assert allowed(OPERATOR, "pause", ("Other",), rules, channel="C0ELSE")
-
-
 def test_help_shows_what_one_may_do_at_all() -> None:
     def seen(person: Person | None) -> set[str]:
         return {name for name, definition in CATALOG.items() if may_see(person, definition, RULES)}
@@ -110,15 +95,6 @@ def test_help_shows_what_one_may_do_at_all() -> None:
     assert "pause" in seen(OF_TEAM), "for the workers of that team"
     assert "pause" not in seen(APPROVER)
     assert seen(GUEST) == seen(UNKNOWN) == seen(GONE) == set()
-
-
-def test_a_refusal_says_which_right_is_missing_and_who_has_it() -> None:
-    refused = refusal(VIEWER, CATALOG["pause"], Command("pause", workers=("Other",)), OPS, RULES)
-    assert refused is not None
-    assert refused.missing == "operators"
-    assert "`pause` is limited to operators" in refused.words
-    assert "<@U0OPER>" in refused.words
-    assert "<!subteam^S0OPS>" in refused.words
 
 
 @pytest.mark.parametrize(("lists", "word"), [("{rollback: []}", "Nobody is listed"), ("{rollback: [U0ANN]}", "")])

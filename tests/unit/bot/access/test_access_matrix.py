@@ -58,7 +58,7 @@ OUTVOTED = {
 ROLES = (*GIVES, LISTED, *OUTVOTED)
 
 LOOKING = {"overview", "help", "status", "why", "alerts", "approvals", "teams"}
-FOR_ANY_TEAM = {"schedule list"}
+FOR_ANY_TEAM = {"schedule list", "rolling status"}
 """What only reads and is for no worker: to have the role for one team is enough."""
 
 WAYS = {"own id": ME, "group": "S0GROUP", "channel": "C0MEMBERS", "*": "*"}

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import pytest
-
-from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_cancel, may_give, refusal
+from bot.access.rules import AccessRules, Person, Refusal, may_approve, may_give, refusal
 from bot.views.blocks import LONGEST, text_message
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG
@@ -39,84 +37,6 @@ def refused(person: Person | None, name: str, *workers: str, rules: AccessRules 
     found = may_give(person, Command(name, workers=workers), rules)
     assert found is not None
     return found
-
-
-def test_it_names_people_groups_and_channels_and_the_keys_that_give_the_right() -> None:
-    told = refused(ME, "pause", "East")
-    assert told.words == (
-        "`pause` is limited to operators: <@U0ANNA>, <!subteam^S0OPS>, members of <#C0OPS>, members of "
-        "<#G0OPS> and <@U0INGA>. An administrator of the supervisor can add you to `slack.access.operators` or "
-        "`teams.intake.operators` in the configuration. Members of the groups or channels listed there can use it too."
-    )
-    assert told.plain == "pause is limited to operators (slack.access.operators or teams.intake.operators)"
-    assert (told.missing, told.circles) == ("operators", frozenset({"S0OPS", "C0OPS", "G0OPS"}))
-
-
-def test_of_several_workers_it_names_those_that_are_not_covered() -> None:
-    told = refused(ME, "pause", "North", "East", "South", "West")
-    assert "on *East* and *West* is limited to operators: " in told.words
-    assert "Nothing was done for the other workers either." in told.words
-    assert "<@U0INGA>" in told.words
-    assert "<@U0ARCHIE>" not in told.words
-    assert told.plain.endswith("; missing for East and West")
-
-
-def test_where_no_worker_is_covered_none_is_named() -> None:
-    assert "East" not in refused(ME, "pause", "East", "West").words
-
-
-def test_a_list_of_the_command_s_own_is_said_to_be_one() -> None:
-    told = refused(ME, "undo", "North")
-    assert told.words.startswith("`undo` is limited to <@U0BEN>.")
-    assert "to `slack.access.commands.undo` in" in told.words
-    assert told.missing == "commands.undo"
-    assert "nobody yet" in refused(ME, "mute", "North").words
-
-
-def test_a_vote_is_told_from_the_command() -> None:
-    found = may_approve(ME, Command("undo", workers=("East",)), RULES)
-    assert found is not None
-    assert found.words.startswith("Approving `undo` is limited to approvers: <!subteam^S0ADMINS>.")
-    assert found.plain.startswith("approving undo is limited to approvers (slack.access.approvers")
-
-
-def test_cancelling_is_told_from_a_vote() -> None:
-    found = may_cancel(ME, Command("undo", workers=("East",)), RULES, own=False)
-    assert found is not None
-    assert found.words.startswith("Canceling another person's `undo` is limited to approvers: <!subteam^S0ADMINS>.")
-    assert found.plain.startswith("canceling another person's undo is limited to approvers (slack.access.approvers")
-
-
-@pytest.mark.parametrize(
-    ("person", "said"), [(GUEST, "You are a guest in this workspace"), (STRANGER, "You are from another workspace")]
-)
-def test_guests_and_strangers_hear_that_only_their_own_id_counts(person: Person, said: str) -> None:
-    told = refused(person, "pause", "East")
-    assert f"{said}, so you have to be listed by your own user id." in told.words
-    assert "groups or channels" not in told.words
-    assert not told.circles
-
-
-def test_a_guest_who_votes_is_not_told_to_be_listed() -> None:
-    found = may_approve(replace(GUEST, id="U0LISTED"), Command("undo", workers=("East",)), RULES)
-    assert found is not None
-    assert "Guests can't approve" in found.words
-    assert "can add you" not in found.words
-
-
-def test_the_wrong_place_names_the_right_ones_and_who_can_add_this_one() -> None:
-    slack = SLACK.model_copy(update={"channels": ("C0ONE", "C0TWO"), "approval_channel": "C0APPROVALS"})
-    rules = replace(RULES, slack=slack)
-    told = refusal(ME, CATALOG["status"], None, "D0ME", rules)
-    assert told is not None
-    assert told.words == (
-        "Commands are accepted only in <#C0ONE> and <#C0TWO>. An administrator of the supervisor can add "
-        "this channel to `slack.channels` in the configuration."
-    )
-    assert told.plain == "commands aren't accepted in D0ME (slack.channels)"
-    voted = may_approve(ME, Command("undo", workers=("East",)), rules, here="D0ME", card="C0CARD")
-    assert voted is not None
-    assert "<#C0ONE>, <#C0TWO> and <#C0APPROVALS> or where the command was posted" in voted.words
 
 
 def many(letter: str, count: int = 500) -> tuple[str, ...]:

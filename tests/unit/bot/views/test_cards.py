@@ -230,7 +230,7 @@ def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
         lambda more: Outcome.done(**more), details
     )
     issuers = st.builds(Issuer, words.map(lambda text: f"file:{text}"), words)
-    ids = st.sampled_from(["W" * 64, "OrionMX", "a.b-c"])
+    ids = st.sampled_from(["OrionMX", "a.b-c", *(f"{number:W>64}" for number in range(30))])
     made = st.builds(
         job,
         ids,
@@ -241,7 +241,7 @@ def jobs_of_any_kind() -> st.SearchStrategy[list[Job]]:
         st.none() | st.just("l" * 100),
         st.lists(words, max_size=3),
     )
-    return st.lists(made, min_size=1, max_size=30)
+    return st.lists(made, min_size=1, max_size=30).map(lambda jobs: list({job.worker_id: job for job in jobs}.values()))
 
 
 @given(jobs_of_any_kind())

@@ -10,7 +10,7 @@ from bot.views.answers.help import help_message
 from bot.views.answers.overview import BUTTONS, SHOWN, overview, pressed_button
 from bot.views.blocks import blocks_of, code_message, text_message, with_hint, without_blocks
 from bot.views.buttons import EFFECTS
-from bot.views.cards.notices import connection_gap_notice, other_connection_notice
+from bot.views.cards.notices import connection_gap_notice
 from bot.views.workers import worker_line
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
@@ -95,7 +95,7 @@ def test_a_notice_of_deafness_says_from_when_to_when_and_stays_short() -> None:
     assert "185 earlier gaps" in many["text"]
     assert str(int(gaps[-1][0].timestamp())) in many["text"]
     assert "check the channel before you repeat it" in many["text"]
-    for message in (one, many, other_connection_notice("Slack counts 2.")):
+    for message in (one, many):
         assert check_message(message, update=True) == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.restarts.history import MOST_LIVES, RestartHistory
 from supervisor_core.workers.restarts.policy import (
-    LONGEST_PAUSE_SECONDS,
     Next,
     RestartDecision,
     RestartReason,
@@ -72,34 +70,6 @@ def test_an_end_counts_once_whoever_notices_it(tmp_path: Path) -> None:
         assert each.ended(record("g1"), None, NOW + timedelta(hours=1)) is None
         assert len(each.lives) == 1
         assert each.decision == WAIT, "and is decided once"
-
-
-def test_a_life_that_goes_on_with_the_next_daemon_is_measured_by_the_clock_on_the_wall(tmp_path: Path) -> None:
-    past(tmp_path).began(record("g1"), NOW, asked=True)
-    life = past(tmp_path).ended(record("g1"), None, NOW + timedelta(seconds=90))
-    assert life is not None
-    assert (life.seconds, life.start_asked) == (90, True)
-
-
-def test_a_launch_that_nobody_told_of_was_not_asked_for(tmp_path: Path) -> None:
-    made = lived(tmp_path)
-    life = made.ended(record("g2", None), None, NOW)
-    assert life is not None
-    assert (life.start_asked, life.seconds) == (False, 0)
-
-
-def test_a_clock_that_was_set_back_makes_no_life_of_less_than_nothing(tmp_path: Path) -> None:
-    life = past(tmp_path).ended(record("g1"), 1, NOW - timedelta(hours=1))
-    assert life is not None
-    assert life.seconds == 0
-
-
-def test_a_new_launch_forgets_what_was_decided_and_a_look_at_the_same_one_does_not(tmp_path: Path) -> None:
-    lived(tmp_path).began(record("g1"), NOW, asked=False)
-    assert past(tmp_path).decision == WAIT
-    past(tmp_path).began(record("g2"), NOW, asked=False)
-    assert past(tmp_path).decision is None
-    assert len(past(tmp_path).lives) == 1
 
 
 def test_only_the_newest_lives_are_kept(tmp_path: Path) -> None:
@@ -200,27 +170,6 @@ def test_what_a_hand_has_damaged_is_left_out_and_the_rest_is_read(
     again.decided(REST)
     assert past(folder).lives == again.lives
     assert past(folder).decision == REST
-
-
-@pytest.mark.parametrize("name", ["pause_seconds", "exit_code", "lived_seconds"])
-@pytest.mark.parametrize("value", ["1e999", "-1e999", '"inf"', '"nan"', "1e400", "[]"])
-def test_a_number_that_is_none_harms_nobody(tmp_path: Path, name: str, value: str) -> None:
-    lived(tmp_path)
-    text = path_of(tmp_path).read_text()
-    damaged = re.sub(rf'"{name}": ?[^,}}\n]+', f'"{name}": {value}', text)
-    assert damaged != text
-    path_of(tmp_path).write_text(damaged)
-    again = past(tmp_path)
-    assert all(0 <= life.seconds < 10**6 for life in again.lives)
-    if again.decision is not None:
-        assert again.decision.at(NOW).pause_seconds <= LONGEST_PAUSE_SECONDS
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"\xff", b'{"lives": {}, "decision": []}', b'{"lives": 3}'])
-def test_what_is_no_past_is_an_empty_one(tmp_path: Path, content: bytes) -> None:
-    lived(tmp_path)
-    path_of(tmp_path).write_bytes(content)
-    assert (past(tmp_path).lives, past(tmp_path).decision) == ([], None)
 
 
 @pytest.mark.parametrize(

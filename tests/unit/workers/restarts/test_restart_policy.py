@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.events import EventType
-from supervisor_core.workers.restarts.policy import JITTER, LONGEST_PAUSE_SECONDS
 from tests.support.daemon.reconciliation import SCHEDULE, World, a_world, until, waiting
 from tests.support.processes.crashing_worker import (
     BACKOFF_SECONDS,
@@ -31,30 +30,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.parametrize(
-    ("policy", "code", "starts_again"),
-    [
-        *(("never", code, False) for code in (0, 1, -9)),
-        *(("on-failure", code, code != 0) for code in (0, 1, -9)),
-        *(("always", code, True) for code in (0, 1, -9)),
-    ],
-)
-def test_the_policy_says_after_which_end_it_is_started_again(
-    world: World, policy: str, code: int, starts_again: bool
-) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(policy))
-        await up(world)
-        await dies(world, code)
-        await asyncio.sleep(200)
-        assert world.runs("North") is starts_again
-        assert world.adapter.done("North") == ["start", "start"][: 1 + starts_again]
-        if not starts_again:
-            assert world.state("North") == "stopped"
-
-    world.run(story())
-
-
 @pytest.mark.parametrize(("policy", "starts_again"), [("never", False), ("on-failure", True), ("always", True)])
 def test_an_end_of_which_nobody_knows_the_exit_code_counts_as_a_failure(
     world: World, policy: str, starts_again: bool
@@ -67,35 +42,6 @@ def test_an_end_of_which_nobody_knows_the_exit_code_counts_as_a_failure(
         world.processes.lose_exit_codes()
         await asyncio.sleep(200)
         assert world.runs("North") is starts_again
-
-    world.run(story())
-
-
-def test_the_restart_after_a_long_life_is_immediate(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await dies(world, after=LONG_SECONDS)
-        assert await seconds_until_it_runs(world) < SOON_SECONDS
-
-    world.run(story())
-
-
-def test_the_pause_doubles_with_each_short_life_and_a_long_one_ends_that(world: World) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(max_per_hour=100))
-        await up(world)
-        for factor in (1, 2, 4, 8, 16):
-            await dies(world)
-            assert await seconds_until_it_runs(world) == around(BACKOFF_SECONDS * factor)
-        for _ in range(3):
-            await dies(world)
-            taken = await seconds_until_it_runs(world)
-            assert taken <= LONGEST_PAUSE_SECONDS * 1.02 + SOON_SECONDS
-        assert taken >= LONGEST_PAUSE_SECONDS * (1 - JITTER)
-        await dies(world, after=LONG_SECONDS)
-        assert await seconds_until_it_runs(world) < SOON_SECONDS
-        await dies(world)
-        assert await seconds_until_it_runs(world) == around(BACKOFF_SECONDS)
 
     world.run(story())
 
@@ -120,28 +66,6 @@ def test_too_many_starts_within_an_hour_end_in_quarantine_however_long_its_lives
         assert "5 restarts in an hour" in given.words
         assert waiting(heard)[-1].payload["to"] == "quarantined"
         assert world.pictured("North").desired.quarantined
-
-    world.run(story())
-
-
-def test_with_none_allowed_its_first_end_is_its_quarantine(world: World) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(max_per_hour=0))
-        await up(world)
-        await dies(world, after=LONG_SECONDS)
-        await until(lambda: world.state("North") == "quarantined", seconds=SOON_SECONDS)
-        assert world.adapter.done("North") == ["start"]
-
-    world.run(story())
-
-
-def test_starts_of_more_than_an_hour_ago_are_forgotten(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        for _ in range(10):
-            await dies(world, after=HOUR_SECONDS / 4)
-            assert await seconds_until_it_runs(world) < SOON_SECONDS
-        assert world.state("North") == "running"
 
     world.run(story())
 
@@ -265,17 +189,6 @@ def test_a_changed_policy_decides_anew_about_one_that_waits(world: World) -> Non
         assert not world.runs("North")
         world.configure(North={"restart": {"backoff_seconds": 0}})
         assert await seconds_until_it_runs(world) < SOON_SECONDS
-
-    world.run(story())
-
-
-def test_another_change_does_not_shorten_the_wait(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await dies(world)
-        await asyncio.sleep(BACKOFF_SECONDS / 2)
-        world.configure(North={**ruled(), "team": "archive"})
-        assert await seconds_until_it_runs(world) >= BACKOFF_SECONDS * (1 - JITTER) - BACKOFF_SECONDS / 2
 
     world.run(story())
 
