@@ -156,7 +156,7 @@ def test_passes_that_have_time_for_one_piece_each_come_to_the_end_of_a_sweep(
     place: CodeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state_dir, pieces = place.config.state_dir, 0
-    left = state_dir / ".config_change.json.0123456789ab.tmp"
+    left = state_dir / ".config_last_good.json.0123456789ab.tmp"
     for path in (left, state_dir / MARK):
         path.touch()
         os.utime(path, (0, 0))

@@ -15,8 +15,8 @@ import pytest
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration import service as config_service
-from supervisor_core.daemon.configuration.files import FileWatches
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
+from supervisor_core.host.folder_watch import FolderWatch
 
 PATIENCE_SECONDS = 20.0
 ONE = 'workers: {a: {command: ["true"]}}\n'
@@ -85,7 +85,7 @@ async def running(watched: Watched) -> AsyncIterator[Watched]:
     await service.initialise()
     task = asyncio.create_task(service.run(stopping))
     try:
-        await watched.until(lambda: service._seen is not None or task.done())  # noqa: SLF001 (its first look)
+        await watched.until(lambda: service._seen or task.done())  # noqa: SLF001 (its first look)
         yield watched
     finally:
         stopping.set()
@@ -189,7 +189,6 @@ def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
         assert watched.service.problem().endswith("version 1 stays active")
         assert "\n" not in watched.service.problem()
         os.utime(path)
-        watched.service.wake()
         save(path, ONE)
         await watched.until(lambda: not watched.service.problem())
         assert watched.service.current is before, "what was in force before is no news"
@@ -273,7 +272,7 @@ def test_a_subscriber_that_fails_keeps_it_from_nobody(path: Path, caplog: pytest
 
 
 def test_where_the_kernel_can_not_tell_it_looks_again_and_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FileWatches, "follow", lambda _self, _folders: lambda: None)
+    monkeypatch.setattr(FolderWatch, "watch", lambda _self, _folder: False)
     monkeypatch.setattr(config_service, "POLL_SECONDS", 0.05)
 
     async def story(watched: Watched) -> None:
