@@ -338,12 +338,11 @@ class DaemonServices:
             self.chat.configured(self.reach.context.host.config)
 
     def _silent_supervisors(self) -> Mapping[str, str | None] | None:
-        """The supervisors of the ledger and of the fleet, as `HostFacts.silent` has them."""
-        known = self.life.silent_by_id
+        """The supervisors of the fleet, as `HostFacts.silent` has them."""
         if self.hub is None:
-            return known
+            return {}
         heard = {name: "" if host.heard_at or host.is_new else None for name, host in self.hub.hosts.hosts.items()}
-        return {**(known or {}), **heard, **self.hub.hosts.missing()}
+        return {**heard, **self.hub.hosts.missing()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.deliver()

@@ -133,16 +133,6 @@ def test_a_burst_is_read_once_it_is_over(path: Path) -> None:
     assert len(with_service(path, story).versions) == 1
 
 
-def test_what_changed_while_nobody_watched_is_found_by_the_first_look(path: Path) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        save(path, TWO)
-        async with running(watched):
-            assert (await watched.next_version()).diff.added == ("b",)
-
-    asyncio.run(play())
-
-
 def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path) -> None:
     """As volumes of Kubernetes are: config.yaml -> ..data/config.yaml, ..data -> the newest folder."""
     for name, text in (("..first", ONE), ("..second", TWO)):
@@ -162,17 +152,6 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path) -> None:
         assert version.config.path == path, "the file is the link, whatever it leads to"
 
     with_service(path, story)
-
-
-def test_a_file_that_a_link_leads_to_is_watched_in_its_own_folder(path: Path, tmp_path: Path) -> None:
-    link = tmp_path / "config.yaml"
-    link.symlink_to(path)
-
-    async def story(watched: Watched) -> None:
-        save(path, TWO)
-        assert (await watched.next_version()).diff.added == ("b",)
-
-    with_service(link, story)
 
 
 def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
@@ -252,25 +231,6 @@ def test_what_needs_a_restart_of_the_daemon_waits_and_is_named(path: Path, caplo
     assert "nas.root: takes effect after a restart of the daemon: supervisor daemon restart" in caplog.text
 
 
-def test_a_subscriber_that_fails_keeps_it_from_nobody(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        told: list[int] = []
-
-        def fail(_version: ConfigVersion) -> None:
-            raise ValueError("on purpose")
-
-        watched.service.subscribe(fail)
-        watched.service.subscribe(lambda version: told.append(version.number))
-        async with running(watched):
-            save(path, TWO)
-            await watched.until(lambda: told)
-            assert told == [2]
-
-    asyncio.run(play())
-    assert "on purpose" in caplog.text
-
-
 def test_where_the_kernel_can_not_tell_it_looks_again_and_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FolderWatch, "watch", lambda _self, _folder: False)
     monkeypatch.setattr(config_service, "POLL_SECONDS", 0.05)
@@ -328,16 +288,3 @@ def test_it_says_what_it_would_do_with_another_file(path: Path) -> None:
         assert watched.service.problem() == "", "a draft is nobody's problem"
 
     assert with_service(path, story).versions == []
-
-
-def test_it_can_be_started_again_after_its_end(path: Path) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        async with running(watched):
-            save(path, TWO)
-            await watched.next_version()
-        save(path, THREE)
-        async with running(watched):
-            assert (await watched.next_version()).number == 3
-
-    asyncio.run(play())

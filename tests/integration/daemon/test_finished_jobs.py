@@ -9,8 +9,9 @@ from tests.support.waiting import wait_until
 
 
 def test_a_finished_job_is_healthy_without_a_daemon_and_is_not_run_again(tmp_path: Path) -> None:
-    job = {"command": ["{python}", "-c", "import time; time.sleep(0.5)"], "start_grace_seconds": 0.1}
-    job |= {"restart": {"policy": "on-failure"}, "heartbeat_max_age_seconds": 0}
+    runs = tmp_path / "runs"
+    program = f"import time; open({str(runs)!r}, 'a').write('x'); time.sleep(0.5)"
+    job = {"command": ["{python}", "-c", program], "start_grace_seconds": 0.05, "heartbeat_max_age_seconds": 0}
     with a_home(tmp_path / "home", {"OrionMX": job}) as home:
         home.start_daemon()
         wait_until(lambda: "code 0" in home.worker("OrionMX")["reason"], 20, "it has finished")
@@ -20,7 +21,8 @@ def test_a_finished_job_is_healthy_without_a_daemon_and_is_not_run_again(tmp_pat
         assert home.supervisor("status", "--worker", "OrionMX").returncode == 0
         for options in ((), ("--heal",)):
             assert home.supervisor("once", *options).returncode == 0
-        assert (
-            "started"
-            not in (home.state_dir / "supervisor.log").read_text().rpartition("supervisor TestHost stopped")[2]
-        )
+        home.start_daemon()
+        assert home.supervisor("status").returncode == 0
+        assert runs.read_text() == "x"
+        assert home.json("send", "restart OrionMX", "--wait")["success"]
+        assert runs.read_text() == "xx", "a person may run it again"

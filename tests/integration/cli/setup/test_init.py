@@ -317,17 +317,6 @@ def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: bytes) -> No
     assert content(tmp_path) == {}
 
 
-def test_options_answer_their_questions_on_a_terminal_too(tmp_path: Path) -> None:
-    words = ("--name", "orion", "--state-dir", "var", "--drive", "", "--no-slack", "--worker", "a", "--command", "x")
-    with on_a_terminal(tmp_path, *words) as terminal:
-        terminal.answer("Working directory", "")
-        terminal.answer("Heartbeat timeout", "")
-        terminal.answer("Its team", "")
-        assert terminal.end() == 0
-    assert "Name of this host [" not in terminal.shown
-    assert load_supervisor_config(tmp_path / "config.yaml", environ={}).supervisor.id == "orion"
-
-
 # The unit
 
 
