@@ -148,7 +148,7 @@ def test_restart_leaves_the_workers_alone(home: Host) -> None:
 def test_restart_with_a_wrong_configuration_ends_nothing(home: Host) -> None:
     first = started(home)
     home.config.write_text("workers: 3\n")
-    assert home.supervisor("restart").returncode == 2
+    assert home.supervisor("daemon", "restart").returncode == 2
     assert daemon_holder(home.state_dir) == first
 
 
