@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from supervisor_core.daemon.environment import validate_supervisor_environment
     from supervisor_core.daemon.reconciliation.reconciler import Reconciler
     from supervisor_core.daemon.services.agent import SupervisorAgent
-    from supervisor_core.daemon.single_pass.supervisor import Supervisor
-    from supervisor_core.daemon.single_pass.work import check_control_flags
+    from supervisor_core.daemon.single_pass import Supervisor, check_control_flags
     from supervisor_core.diagnosis.reports.handlers import generate_diagnostics, verify_database
     from supervisor_core.host.programs import run_command
     from supervisor_core.jobs.handlers import pause_watcher, restart_watcher, resume_watcher
@@ -51,14 +50,14 @@ _HOMES = {
     "ProcessWorkerAdapter": "workers.adapter",
     "Reconciler": "daemon.reconciliation.reconciler",
     "Snapshot": "workers.status",
-    "Supervisor": "daemon.single_pass.supervisor",
+    "Supervisor": "daemon.single_pass",
     "SupervisorAgent": "daemon.services.agent",
     "SupervisorStatus": "storage.supervisors",
     "SystemEvent": "common.events",
     "TeamManager": "workers.teams.manager",
     "WorkerAdapter": "workers.adapter",
     "WorkerState": "workers.health",
-    "check_control_flags": "daemon.single_pass.work",
+    "check_control_flags": "daemon.single_pass",
     "check_watcher_process": "workers.worker",
     "generate_diagnostics": "diagnosis.reports.handlers",
     "get_heartbeat_age_seconds": "workers.heartbeats.files",

@@ -53,7 +53,6 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import Risk
 from supervisor_core.common.times import from_text
-from supervisor_core.config.changes import APPLIED
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import FINAL, OPEN, Approval, ApprovalState
@@ -66,6 +65,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.queries import recent
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
+from supervisor_core.storage.audit.trail import CONFIG_APPLIED
 from supervisor_core.storage.outbox import DETAILS, PREVIEW, PendingMessage
 from supervisor_core.workers.conditions.rules import Severity, Target
 
@@ -156,7 +156,7 @@ def _settings(
     if not alert.target.worker:
         return None
     earliest = since or alert.opened_at - LATELY
-    wanted = AuditFilter(worker=alert.target.id, action=APPLIED, since=earliest, limit=TRIES)
+    wanted = AuditFilter(worker=alert.target.id, action=CONFIG_APPLIED, since=earliest, limit=TRIES)
     for row in search(connection, wanted):
         try:
             said = json.loads(row["details_json"])

@@ -9,7 +9,6 @@ from typing import Any
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.common.times import to_text
-from supervisor_core.config.changes import ConfigChange
 from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message
 
@@ -26,7 +25,7 @@ WEEK = "alert_week"
 """The summary of the last seven days."""
 
 CONFIG = "config"
-"""An applied or refused configuration; edited when a halted rollout continues."""
+"""An applied or refused configuration; edited when workers that failed with it run."""
 
 PAUSE_FLAG = "pause_flag"
 """A pause flag on the drive that was changed without a command, and put back."""
@@ -47,20 +46,6 @@ def week(place: Place, host: str, workers: Collection[str], since: datetime, unt
     """One for each week, about the workers that there are at its end."""
     said = {"host": host, "workers": sorted(workers), "since": to_text(since), "until": to_text(until)}
     return Message(WEEK, f"{until:%Y-%m-%d}", {**place, **said})
-
-
-def config_applied(
-    place: Place, change: ConfigChange, end: str, affected: Mapping[str, str], workers: Mapping[str, str]
-) -> Message:
-    """One for each configuration."""
-    said = {"end": end, "affected": dict(affected), "workers": dict(workers)}
-    return Message(CONFIG, change.config_id, {**place, **change.as_json(), **said})
-
-
-def config_refused(place: Place, config_id: str, host: str, owner: str, path: str, version: int, error: str) -> Message:
-    """One for each content of the file that can't be used."""
-    said = {"host": host, "owner": owner, "path": path, "version": version, "error": error}
-    return Message(CONFIG, config_id, {**place, **said})
 
 
 def pause_flag_restored(place: Place, worker_id: str, what: str, at: datetime) -> Message:

@@ -10,7 +10,6 @@ from supervisor_core.cli.host import load_config
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.lifecycle import (
-    DaemonProcess,
     StoppedDaemon,
     reexec_daemon,
     start_daemon,
@@ -49,7 +48,7 @@ def run_stop(options: argparse.Namespace) -> int:
     if options.workers_named:
         raise _meant(options.workers_named, "stop", "pause")
     config = load_config(options.config)
-    ended = stop_daemon(DaemonProcess(config.state_dir), workers=options.workers) if config.state_dir.is_dir() else None
+    ended = stop_daemon(config.state_dir, workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
     workers = (
         ""
@@ -124,6 +123,6 @@ def run_restart(options: argparse.Namespace) -> int:
         for problem in restarted.problems:
             print(f"  {problem}")
         return 1 if restarted.problems else 0
-    ended = stop_daemon(DaemonProcess(config.state_dir)) if config.state_dir.is_dir() else None
+    ended = stop_daemon(config.state_dir) if config.state_dir.is_dir() else None
     print(in_words(ended))
     return run_start(options)

@@ -103,7 +103,7 @@ async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
 
 def run_once(options: argparse.Namespace) -> int:
     """Run one pass, or one for each worker; the worst exit code counts."""
-    from supervisor_core.daemon.single_pass.supervisor import Supervisor
+    from supervisor_core.daemon.single_pass import Supervisor
 
     workers = list(load_supervisor_config(options.config).workers) if options.all else [options.worker_id]
     code = 0

@@ -45,7 +45,7 @@ from supervisor_core.compatibility.utilities import (
     validate_supervisor_environment,
     write_supervisor_heartbeat_file,
 )
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.daemon.single_pass import Supervisor
 
 __all__ = [
     "Database",

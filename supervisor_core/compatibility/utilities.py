@@ -20,10 +20,8 @@ from supervisor_core.compatibility.host import (
     host_of,
     ledger_of,
 )
-from supervisor_core.daemon import environment
+from supervisor_core.daemon import environment, single_pass
 from supervisor_core.daemon.ownership import pass_ownership
-from supervisor_core.daemon.single_pass.waiting_work import do_waiting_work
-from supervisor_core.daemon.single_pass.work import Findings
 from supervisor_core.host import programs
 from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.workers import health, pauses, worker
@@ -55,13 +53,12 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def check_control_flags(inbox_path: str | Path, nas: object, worker_id: str, db: object) -> list[str]:
     """Take the worker's flags and run what waits for it by priority; returns the actions taken."""
-    host, findings = host_of(nas), Findings()
+    host = host_of(nas)
     if os.path.realpath(inbox_path) != os.path.realpath(host.inbox.folder):
         raise ValueError(f"{inbox_path} isn't the inbox of this configuration: {host.inbox.folder}")
     with pass_ownership(host.config.state_dir, worker_id), ledger_of(db, host.config) as ledger:
-        host.drive.call(host.inbox.prepare)
-        do_waiting_work(host, host.config.worker(worker_id), ledger, findings, StopRequest())
-    return findings.actions
+        settings = host.config.worker(worker_id)
+        return single_pass.check_control_flags(host, settings, ledger, single_pass.Findings(), StopRequest())
 
 
 def check_watcher_process(worker_id: str, config_path: ConfigPath = None) -> bool:
@@ -159,7 +156,7 @@ def report_supervisor_heartbeat_to_database(
         heartbeat = _heartbeat(ledger.supervisor_id, worker_id, success, error, actions_taken, watcher_state)
         report = partial(writer.report_supervisor_heartbeat_to_database, heartbeat=heartbeat)
         pid, hostname = os.getpid(), worker.host_name()
-        ledger.write(lambda connection: report(connection.exec_driver_sql, pid=pid, hostname=hostname))
+        ledger.write(lambda connection: report(connection, pid=pid, hostname=hostname))
 
 
 def validate_label(label: str | None) -> tuple[bool, str]:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from hashlib import sha256
 from typing import Any
 
-from supervisor_core.common.section_checks import SecretStr
 from supervisor_core.common.sections import Section
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
@@ -128,15 +126,6 @@ def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     )
 
 
-def setting_digests(config: SupervisorConfig) -> dict[str, str]:
-    """A digest of each setting that counts from the daemon's start on, by its name: two starts compare what changed."""
-    sections = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
-    leaves = (each for name in sections for each in _leaves(getattr(config, name), (name,)))
-    return {
-        format_path(path): sha256(repr(value).encode("utf-8", "surrogatepass")).hexdigest() for path, value in leaves
-    }
-
-
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
     """The new workers, teams and commands. All else, such as the place and the environment, stays as at the start."""
     return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
@@ -188,15 +177,3 @@ def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
                 yield (*path, str(key))
     elif old != new:
         yield path
-
-
-def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
-    """Each setting below a path with its value. Lists count as one."""
-    if isinstance(value, Section):
-        for name, field in type(value).model_fields.items():
-            yield from _leaves(getattr(value, name), (*path, field.key))
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _leaves(each, (*path, str(key)))
-    else:
-        yield path, value.get_secret_value() if isinstance(value, SecretStr) else value

@@ -21,7 +21,7 @@ from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HE
 from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
 from supervisor_core.common.wakeups import SharedThread
 from supervisor_core.config.problems import HOST, HUB
-from supervisor_core.daemon.configuration.record import ConfigRecord
+from supervisor_core.daemon.configuration.history import ConfigHistory
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.control.commands import CommandReceiver, CommandWaiter
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
@@ -73,9 +73,8 @@ class DaemonServices:
         context.host.pauses.hand_made = partial(
             record_pause_flag_change, lambda: context.host.config, lambda: context.ledger
         )
-        self.reconciler.moved = self.config_record.follow
+        self.configuration.history = self.config_history
         self.configuration.subscribe(self._apply_configuration)
-        self.configuration.refused = self.config_record.refused
         if self.hub is not None:
             reach.code_now = CodeReader(self.hub.fleet.preview, self.hub.fleet.commits, self.hub.fleet.find)
             self.follow_fleet()
@@ -181,11 +180,11 @@ class DaemonServices:
 
     @cached_property
     def configuration(self) -> ConfigService:
-        return ConfigService(self.context.host.config, self.shared)
+        return ConfigService(self.context.host.config, self.blocking)
 
     @cached_property
-    def config_record(self) -> ConfigRecord:
-        return ConfigRecord(self.context, self.reconciler, self.ordered)
+    def config_history(self) -> ConfigHistory:
+        return ConfigHistory(self.context, self.reconciler, self.ordered)
 
     @cached_property
     def monitoring(self) -> MonitoringSwitch:
@@ -321,10 +320,9 @@ class DaemonServices:
         if self.scheduler is not None:
             self.scheduler.wake()
 
-    def _apply_configuration(self, version: ConfigVersion) -> None:
+    def _apply_configuration(self, _version: ConfigVersion) -> None:
         """Follow a version that the reconciler already has."""
         self.queue.configured()
-        self.config_record.applied(version)
         self.follow_fleet()
 
     def follow_fleet(self) -> None:
@@ -338,12 +336,11 @@ class DaemonServices:
             self.chat.configured(self.reach.context.host.config)
 
     def _silent_supervisors(self) -> Mapping[str, str | None] | None:
-        """The supervisors of the ledger and of the fleet, as `HostFacts.silent` has them."""
-        known = self.life.silent_by_id
+        """The supervisors of the fleet, as `HostFacts.silent` has them."""
         if self.hub is None:
-            return known
+            return {}
         heard = {name: "" if host.heard_at or host.is_new else None for name, host in self.hub.hosts.hosts.items()}
-        return {**(known or {}), **heard, **self.hub.hosts.missing()}
+        return {**heard, **self.hub.hosts.missing()}
 
     def _finish_job(self, _job: Job) -> None:
         self.queue.deliver()

@@ -108,7 +108,7 @@ class Daemon:
         services, stopping = self._services, self._services.stopping
         await services.runtime_file.write()
         await self._control.start()  # first, so that `status` is answered while the workers start
-        await services.config_record.resume()
+        await services.config_history.resume()
         await services.life.spawn()
         await services.background.start(stopping)
         await services.listed.start(stopping)
@@ -135,7 +135,7 @@ class Daemon:
         laggards = await services.listed.stop(stop_limit_seconds(config) + STOP_MARGIN_SECONDS)
         for group in (services.fleet_services, services.background, services.outbound):
             laggards += await group.stop(STOP_MARGIN_SECONDS)
-        await services.config_record.shut_down()
+        await services.config_history.shut_down()
         if self._with_workers:
             to_end = [worker for worker in services.reconciler.managed.workers() if not worker.quarantined]
             ending = (services.blocking(self._end_worker, worker) for worker in to_end)

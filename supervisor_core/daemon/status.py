@@ -86,7 +86,6 @@ def status_document(
             "ledger": {"problem": ledger_problem},
             "snapshot": reconciler.current_snapshot().version,
             "lost_events": reconciler.bus.lost,
-            "unresponsive": list(life.silent),
         },
         "services": [report.as_json() for report in reports],
         "workers": workers,

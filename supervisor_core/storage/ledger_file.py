@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from supervisor_core.common.times import from_text, to_text
+from supervisor_core.common.times import from_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from supervisor_core.workers.heartbeats.writer import Execute
 
 SHARED_DATABASE = "shared-database"
 """The kind of an outbox row that names an audit row or a worker's row for the shared database."""
@@ -37,10 +35,6 @@ WRITER_SECONDS = 30.0
 STEPS = 10_000
 """Steps of SQLite's between two looks at the clock: some milliseconds."""
 
-_JOBS_AND_RESULTS = """
-SELECT 1 FROM jobs_t WHERE worker_id = ? AND state IN ('queued', 'claimed', 'started')
-UNION ALL SELECT 1 FROM outbox_t WHERE kind = 'result_file' AND state = 'pending' AND due_at <= ? LIMIT 1
-"""
 _TEAMS = """
 SELECT team_id, name, objective, ended_at FROM teams_t WHERE supervisor_id = ? ORDER BY name
 """
@@ -140,30 +134,3 @@ def read_teams(path: Path, supervisor_id: str) -> list[StoredTeam]:
         mine = tuple(StoredMember(*member) for team, *member in members if team == team_id)
         seen.append(StoredTeam(team_id, name, objective, ended_at, mine))
     return seen
-
-
-def nothing_waits(path: Path, worker_id: str, now: datetime) -> bool:
-    """True if the ledger has our version, no job of this worker waits, and no result is due.
-
-    False if anything is odd: the pass then opens the ledger, which repairs it or reports the problem.
-    """
-    try:
-        with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
-            versions = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-            waits = connection.execute(_JOBS_AND_RESULTS, (worker_id, to_text(now))).fetchone()
-    except sqlite3.Error:
-        return False
-    return versions == [(VERSION,)] and waits is None
-
-
-def write(path: Path, work: Callable[[Execute], None]) -> bool:
-    """Run plain SQL in one transaction, as durable as every other; False where that isn't possible."""
-    try:
-        with closing(connect(path, "rw", WRITER_SECONDS)) as connection:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("BEGIN IMMEDIATE")
-            work(connection.execute)
-            connection.execute("COMMIT")
-    except sqlite3.Error:
-        return False
-    return True

@@ -188,23 +188,20 @@ def test_a_stop_that_can_not_end_the_daemon_is_1_and_the_state_keeps_saying_runn
     assert (status.returncode, "supervisor.state=running\n" in status.stdout) == (0, True)
 
 
-UNKILLABLE = '''
+UNKILLABLE = """
 import sys
-from supervisor_core.daemon.control import lifecycle as daemon_lifecycle
+from supervisor_core.cli import main
+from supervisor_core.daemon.control import lifecycle
 
-class Deaf(daemon_lifecycle.DaemonProcess):
-    """Who hangs inside the kernel hears nothing and survives all."""
+def deaf(state_dir, question, **_):
+    raise lifecycle.UnresponsiveError
 
-    def ask_to_stop(self, *, workers):
-        return {}
-    def signal(self, who, number):
-        pass
-
-daemon_lifecycle.TERM_SECONDS = daemon_lifecycle.KILL_SECONDS = 0.2
-from supervisor_core.cli import lifecycle, main
-lifecycle.DaemonProcess = Deaf
+# A process that hangs inside the kernel hears nothing and survives all.
+lifecycle.ask = deaf
+lifecycle.send = lambda daemon, number: None
+lifecycle.TERM_SECONDS = lifecycle.KILL_SECONDS = 0.2
 sys.exit(main(sys.argv[1:]))
-'''
+"""
 
 
 def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:

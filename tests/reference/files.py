@@ -36,8 +36,6 @@ HOME: Mapping[str, str] = {
     "output/ID.log": "Captured output of a worker. Older files end in `.1`, `.2` …",
     "output/ID.json": "How much of the output is on the drive.",
     "drive.json": "The id of the drive that this host works with; see [below](#drive-id).",
-    "config_change.json": "The configuration that is being applied.",
-    "config_settings.json": "Digests of the settings at the last start, to tell what changed.",
     "config_last_good.json": "The newest configuration without mistakes, used while the file is broken.",
     "slack_heard.json": "When the bot last heard from Slack.",
     "retention.swept": "When old rows and files were last deleted.",

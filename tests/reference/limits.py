@@ -23,9 +23,8 @@ from supervisor_core.commands.parameters import MAX_SCHEDULED, ParameterKind
 from supervisor_core.commands.words import MAX_TEXT
 from supervisor_core.common import events
 from supervisor_core.config.setup.imports import conversion
-from supervisor_core.daemon import ownership
+from supervisor_core.daemon import ownership, single_pass
 from supervisor_core.daemon.services import retention_rules as retention
-from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox

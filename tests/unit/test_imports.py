@@ -61,17 +61,6 @@ def test_a_command_is_queued_without_a_daemon_and_the_libraries_of_other_databas
     assert found & {"alembic", "git", "slack_bolt", "pymysql", "psycopg"} == set()
 
 
-def test_a_pass_with_nothing_to_do_does_without_a_database_library(tmp_path: Path) -> None:
-    """Its second run: the first one makes the ledger."""
-    run = "from supervisor_core.daemon.single_pass.supervisor import Supervisor\nassert Supervisor().run_once() == 0"
-    with a_home(tmp_path / "home") as home:
-        home.drop_flag("supervisor_pause_OrionMX.flag", {})
-        assert home.supervisor("once").returncode == 0
-        found = imported_by(run, home.environ, home.folder)
-    assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt", "psutil", "asyncio", "requests"} == set()
-    assert "yaml" in found, "a configuration that became wrong is noticed all the same"
-
-
 DAEMON = """
 import os, signal
 from supervisor_core.cli import main

@@ -8,8 +8,6 @@ from typing import Any
 from bot.views.blocks import Color, Content, Json, card, code_block, context, section
 from bot.views.text import first_lines, in_code, in_span, inert
 from supervisor_core.code.change_plan import count
-from supervisor_core.commands.labels import Role
-from supervisor_core.config.changes import ChangeResult
 
 SHOWN, NAMES = 8, 8
 """Lines of changes, and workers by name; the others are counted."""
@@ -32,32 +30,22 @@ def _refused(said: Mapping[str, Any]) -> Content:
 
 
 def _applied(said: Mapping[str, Any]) -> Content:
-    end, affected = ChangeResult(said["end"]), {str(name): str(role) for name, role in said["affected"].items()}
-    results = {str(name): str(result) for name, result in (said.get("workers") or {}).items()}
-    failed = sorted({*_with(affected, Role.FAILED), *(name for name, result in results.items() if result == "kept")})
-    moved = [
-        f"{_listed(names)} {verb}"
-        for role, verb in ((Role.RESTARTED, "restarted"), (Role.STARTED, "started"), (Role.STOPPED, "stopped"))
-        if (names := _with(affected, role))
+    results = {str(name): str(result) for name, result in said.get("workers", {}).items()}
+    done = [
+        f"{_listed(names)} {role}" for role in ("restarted", "started", "stopped") if (names := _with(results, role))
     ]
-    down = f"{_listed(failed)} {'does' if len(failed) == 1 else 'do'}n't run with it"
-    facts = "; ".join(moved) or "no worker restarted"
-    headline, color = {
-        ChangeResult.APPLIED: (f":white_check_mark: *Configuration applied*: {facts}", Color.GOOD),
-        ChangeResult.FAILED: (f":red_circle: *Configuration applied*, but {down}", Color.CRITICAL),
-        ChangeResult.HALTED: (f":red_circle: *Configuration halted*: {down}", Color.CRITICAL),
-        ChangeResult.SUPERSEDED: (f":fast_forward: *Configuration superseded* by a newer one: {facts}", Color.QUIET),
-        ChangeResult.INTERRUPTED: (
-            f":warning: *Configuration interrupted*, the supervisor stopped: {facts}",
-            Color.WARNING,
-        ),
-    }[end]
-    lines = first_lines([f"• {_data(each)}" for each in said["changes"]], SHOWN, "• and {} more")
-    held = sorted(name for name, result in results.items() if result in ("held", "kept"))
-    if end in (ChangeResult.HALTED, ChangeResult.FAILED) and held:
-        lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
+    failed, held = _with(results, "failed", "kept"), _with(results, "held", "kept")
+    lines = first_lines([f"• {_data(change)}" for change in said["changes"]], SHOWN, "• and {} more")
     if failed:
+        down = f"{_listed(failed)} {'does' if len(failed) == 1 else 'do'}n't run with it"
+        halted = "*Configuration halted*:" if _with(results, "held") else "*Configuration applied*, but"
+        headline, color = f":red_circle: {halted} {down}", Color.CRITICAL
+        if held:
+            lines.append(f"{_listed(held)} {'keeps' if len(held) == 1 else 'keep'} running with the older settings.")
         lines.append("Fix the configuration. It's applied as soon as the file changes.")
+    else:
+        facts = "; ".join(done) or "no worker restarted"
+        headline, color = f":white_check_mark: *Configuration applied*: {facts}", Color.GOOD
     body = [section("\n".join(lines))] if lines else []
     return card(headline, color, [*body, _small_print(said)])
 
@@ -66,8 +54,8 @@ def _small_print(said: Mapping[str, Any]) -> Json:
     return context(f"{_data(said['owner'])} · {in_span(str(said['path']), PATH)} · version {said['version']}")
 
 
-def _with(affected: Mapping[str, str], role: Role) -> list[str]:
-    return sorted(name for name, its in affected.items() if its == role)
+def _with(results: Mapping[str, str], *wanted: str) -> list[str]:
+    return sorted(name for name, result in results.items() if result in wanted)
 
 
 def _listed(names: Sequence[str]) -> str:

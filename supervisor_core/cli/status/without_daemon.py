@@ -18,8 +18,10 @@ from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.workers.context import open_doors
+from supervisor_core.workers.health import Health
 from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.restarts.history import finished_reason
 from supervisor_core.workers.worker import Search
 
 NEVER = {"last_health_at": None, "last_error": None}
@@ -61,7 +63,12 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
     state, holder, said = standing
     host = open_doors(config)
     looked = observe_workers(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
-    documents = [{**seen.as_json(), "heartbeat_file": heartbeat_file(config, seen.worker)} for seen in looked]
+    documents = []
+    for seen in looked:
+        document = {**seen.as_json(), "heartbeat_file": heartbeat_file(config, seen.worker)}
+        if seen.rests == "" and (reason := finished_reason(config.state_dir, seen.worker, seen.found)):
+            document |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
+        documents.append(document)
     return {
         "healthy": False,
         "supervisor": {

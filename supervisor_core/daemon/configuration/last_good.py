@@ -6,6 +6,7 @@ read as YAML, the line is searched for, and else the default folder is used.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,17 @@ def keep(config: SupervisorConfig) -> None:
     path, document = config.state_dir / LAST_GOOD_FILE, {"path": str(config.path), "text": config.text}
     if read_json(path, tolerant=True) != document:
         write_json(path, document)
+
+
+def load(running: SupervisorConfig) -> SupervisorConfig | None:
+    """The last good configuration of the daemon before this one, as it would be in this environment."""
+    from supervisor_core.config.load import check_raw
+
+    text = _text_in(running.state_dir, str(running.path))
+    try:
+        return None if text is None else check_raw(parse_raw(text, str(running.path)))
+    except ConfigError:
+        return None
 
 
 def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
@@ -70,38 +82,38 @@ def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
 
 
 def _last_good(path: str | None) -> RawConfig | None:
-    """Find the copy that belongs to this file; None without one."""
+    """Find the copy that belongs to this file, in one of its possible state folders; None without one."""
     try:
         label = find_config(path)
     except ConfigError:
         return None
     place = absolute("", label)
-    for state_dir in _state_dirs(label, place):
+    try:
+        folders = [state_dir_of(read_raw(label))]
+    except ConfigError:
         try:
-            document = read_json(Path(state_dir) / LAST_GOOD_FILE, tolerant=True) or {}
+            with Path(place).open(encoding="utf-8", errors="replace") as file:
+                content = file.read(MAX_BYTES)
         except OSError:
-            continue
-        if document.get("path") == place and isinstance(document.get("text"), str):
+            content = ""
+        named = [substitute(match[2].strip(), os.environ)[0] for match in _STATE_DIR.finditer(content)]
+        parent = str(Path(place).parent)
+        folders = [absolute(parent, name) for name in [*named, DEFAULT_STATE_DIR] if name and "\0" not in name]
+    for folder in folders:
+        text = _text_in(Path(folder), place)
+        if text is not None:
             try:
-                return parse_raw(document["text"], label)
+                return parse_raw(text, label)
             except ConfigError:
                 return None
     return None
 
 
-def _state_dirs(label: str, place: str) -> list[str]:
-    """List the possible state folders of a broken file."""
-    folder = str(Path(place).parent)
+def _text_in(state_dir: Path, place: str) -> str | None:
+    """The copy in this folder, if it is of this file."""
     try:
-        return [state_dir_of(read_raw(label))]
-    except ConfigError:
-        pass
-    try:
-        with Path(place).open(encoding="utf-8", errors="replace") as file:
-            text = file.read(MAX_BYTES)
+        document = read_json(state_dir / LAST_GOOD_FILE, tolerant=True) or {}
     except OSError:
-        text = ""
-    import os
-
-    named = [substitute(match[2].strip(), os.environ)[0] for match in _STATE_DIR.finditer(text)]
-    return [absolute(folder, each) for each in [*named, DEFAULT_STATE_DIR] if each and "\0" not in each]
+        return None
+    text = document.get("text")
+    return text if document.get("path") == place and isinstance(text, str) else None

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.daemon import ownership as runtime_file
@@ -66,21 +66,39 @@ def start_daemon(state_dir: Path, config: Path, log_name: str = "", program: Seq
     log, began_at = state_dir / log_name, _size(state_dir / log_name)
     child = _spawn(state_dir, run_command_line(config, quiet=True, program=program))
     identity = identify(child.pid)
-    deadline, up_since = time.monotonic() + UP_SECONDS, None
+    try:
+        problems = _wait_until_up(state_dir, identity, UP_SECONDS)
+    except ProcessLookupError:
+        raise StartError(f"The daemon exited (code {child.wait()}). {_last_words(state_dir, log, began_at)}") from None
+    except TimeoutError:
+        raise StartError(
+            f"The daemon (pid {child.pid}) isn't ready after {UP_SECONDS:g} s and keeps trying. "
+            f"{_last_words(state_dir, log, began_at)}",
+            remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
+        ) from None
+    return StartedDaemon(child.pid, problems, stale if isinstance(stale, int) else None)
+
+
+def _wait_until_up(state_dir: Path, daemon: ProcessIdentity | None, seconds: float, before: str = "") -> list[str]:
+    """Wait until each service runs or has failed, and each worker runs or doesn't; returns the problems.
+
+    `before` is the start of the program that this process ran before. `ProcessLookupError` if the process ends.
+    """
+    deadline, up_since = time.monotonic() + seconds, None
     while time.monotonic() < deadline:
         status = _status(state_dir)
-        up = status is not None and status["supervisor"]["pid"] == child.pid and _settled(status)
-        up_since = (up_since or time.monotonic()) if up else None
-        if status is not None and up_since and (_workers_settled(status) or _for_long(up_since)):
-            return StartedDaemon(child.pid, _problems(status), stale if isinstance(stale, int) else None)
-        if identity is None or wait_exit(identity, LOOK_SECONDS):
-            code = child.wait()
-            raise StartError(f"The daemon exited (code {code}). {_last_words(state_dir, log, began_at)}")
-    raise StartError(
-        f"The daemon (pid {child.pid}) isn't ready after {UP_SECONDS:g} s and keeps trying. "
-        f"{_last_words(state_dir, log, began_at)}",
-        remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
-    )
+        if status is not None and daemon is not None:
+            supervisor, services = status["supervisor"], status["services"]
+            is_new = supervisor.get("pid") == daemon.pid and supervisor["started_at"] != before
+            is_up = is_new and all(service["state"] != "starting" for service in services)
+            up_since = (up_since or time.monotonic()) if is_up else None
+            is_patient = up_since is not None and time.monotonic() - up_since < WORKERS_SECONDS
+            if is_up and not (is_patient and any(worker["state"] == "starting" for worker in status["workers"])):
+                bad = [service for service in services if service["state"] == "error"]
+                return [f"service {service['name']}: {service['last_error'] or service['reason']}" for service in bad]
+        if daemon is None or wait_exit(daemon, LOOK_SECONDS):
+            raise ProcessLookupError
+    raise TimeoutError
 
 
 def _spawn(state_dir: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -145,26 +163,22 @@ def reexec_daemon(state_dir: Path, config: Path, log_name: str = "") -> Restarte
     identity = identify(answer["pid"]) if answer.get("pid") else None
     if identity is None:
         return None
-    deadline, up_since = time.monotonic() + float(answer["bound_seconds"]) + MARGIN_SECONDS + UP_SECONDS, None
-    while time.monotonic() < deadline:
-        status = _status(state_dir)
-        supervisor = status["supervisor"] if status is not None else {}
-        restarted = supervisor.get("pid") == identity.pid and supervisor["started_at"] != answer["started_at"]
-        if status is not None and restarted and _settled(status):
-            up_since = up_since or time.monotonic()
-            if _workers_settled(status) or _for_long(up_since):
-                return RestartedDaemon(identity.pid, answer["workers"], _problems(status))
-        if wait_exit(identity, LOOK_SECONDS):
-            words = _last_words(state_dir, log, log_began_at, output_began_at)
-            raise StartError(
-                f"The daemon (pid {identity.pid}) ended while it restarted. Its workers keep running. {words}",
-                remedy="Fix the error, then run `supervisor daemon start`.",
-            )
-    raise StartError(
-        f"The daemon (pid {identity.pid}) was restarted, but isn't ready yet and keeps trying. "
-        f"{_last_words(state_dir, log, log_began_at, output_began_at)}",
-        remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
-    )
+    try:
+        seconds = float(answer["bound_seconds"]) + MARGIN_SECONDS + UP_SECONDS
+        problems = _wait_until_up(state_dir, identity, seconds, before=answer["started_at"])
+    except ProcessLookupError:
+        words = _last_words(state_dir, log, log_began_at, output_began_at)
+        raise StartError(
+            f"The daemon (pid {identity.pid}) ended while it restarted. Its workers keep running. {words}",
+            remedy="Fix the error, then run `supervisor daemon start`.",
+        ) from None
+    except TimeoutError:
+        raise StartError(
+            f"The daemon (pid {identity.pid}) was restarted, but isn't ready yet and keeps trying. "
+            f"{_last_words(state_dir, log, log_began_at, output_began_at)}",
+            remedy="Check `supervisor status`, or stop it with `supervisor daemon stop`.",
+        ) from None
+    return RestartedDaemon(identity.pid, answer["workers"], problems)
 
 
 def _status(state_dir: Path) -> dict[str, Any] | None:
@@ -172,23 +186,6 @@ def _status(state_dir: Path) -> dict[str, Any] | None:
         return ask(str(state_dir), {"do": "status"})
     except (NotRunningError, UnresponsiveError, ControlError):
         return None
-
-
-def _settled(status: dict[str, Any]) -> bool:
-    return all(service["state"] != "starting" for service in status["services"])
-
-
-def _problems(status: dict[str, Any]) -> list[str]:
-    bad = [service for service in status["services"] if service["state"] == "error"]
-    return [f"service {service['name']}: {service['last_error'] or service['reason']}" for service in bad]
-
-
-def _workers_settled(status: dict[str, Any]) -> bool:
-    return all(worker["state"] != "starting" for worker in status["workers"])
-
-
-def _for_long(since: float) -> bool:
-    return time.monotonic() - since >= WORKERS_SECONDS
 
 
 def _size(path: Path) -> int:
@@ -230,80 +227,39 @@ class StoppedDaemon(NamedTuple):
     """Its answer to the request; empty without one."""
 
 
-class DaemonPort(Protocol):
-    """The daemon of a state folder, from the view of `stop`."""
-
-    def holder(self) -> ProcessIdentity | None:
-        """The holder of the lock; None without one."""
-
-    def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
-        """Ask the daemon to stop; return its answer, empty without one."""
-
-    def signal(self, who: ProcessIdentity, number: int) -> None:
-        """Signal exactly this process."""
-
-    def wait(self, who: ProcessIdentity, seconds: float) -> bool:
-        """Wait until the process and its lock are gone; False on timeout."""
-
-    def record_stop(self, who: ProcessIdentity) -> None:
-        """Record that it was stopped, and didn't crash, if it couldn't do so itself."""
-
-
-class DaemonProcess:
-    """The real one."""
-
-    def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
-
-    def holder(self) -> ProcessIdentity | None:
-        """The holder of the lock by the lock's file."""
-        deadline = time.monotonic() + SAY_SECONDS
-        while True:
-            try:
-                FileLock(self._state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
-            except LockedError as error:
-                if error.holder is not None:
-                    return error.holder.identity
-                if time.monotonic() >= deadline:
-                    raise StillAliveError("Another process holds the daemon's lock; its pid is unknown.") from None
-                time.sleep(LOOK_AGAIN_SECONDS)
-            else:
-                return None
-
-    def ask_to_stop(self, *, workers: bool) -> dict[str, Any]:
-        """Ask at its control door."""
-        try:
-            return ask(str(self._state_dir), {"do": "stop", "workers": workers}, timeout=3.0)
-        except (NotRunningError, UnresponsiveError, ControlError):
-            return {}
-
-    def signal(self, who: ProcessIdentity, number: int) -> None:
-        """By identity, never by a PID alone."""
-        send(who, number)
-
-    def wait(self, who: ProcessIdentity, seconds: float) -> bool:
-        """Wait for the process, by the kernel's notice."""
-        return wait_exit(who, seconds)
-
-    def record_stop(self, who: ProcessIdentity) -> None:
-        """In `runtime.json`, which it leaves as it was when it's killed."""
-        runtime_file.record_stop(self._state_dir, who.pid)
-
-
-def stop_daemon(door: DaemonPort, *, workers: bool = False) -> StoppedDaemon | None:
+def stop_daemon(state_dir: Path, *, workers: bool = False) -> StoppedDaemon | None:
     """End it; None where there was none. `StillAliveError` where not even KILL did, and then nothing says otherwise."""
-    who = door.holder()
-    if who is None:
+    daemon = _lock_holder(state_dir)
+    if daemon is None:
         return None
-    answer = door.ask_to_stop(workers=workers)
-    if answer and door.wait(who, float(answer.get("bound_seconds", 0.0)) + MARGIN_SECONDS):
-        return StoppedDaemon(who.pid, "asked", answer)
+    try:
+        answer = ask(str(state_dir), {"do": "stop", "workers": workers}, timeout=3.0)
+    except (NotRunningError, UnresponsiveError, ControlError):
+        answer = {}
+    if answer and wait_exit(daemon, float(answer.get("bound_seconds", 0.0)) + MARGIN_SECONDS):
+        return StoppedDaemon(daemon.pid, "asked", answer)
     for how, number, seconds in (("terminated", TERMINATE, TERM_SECONDS), ("killed", KILL, KILL_SECONDS)):
-        door.signal(who, number)
-        if door.wait(who, seconds):
-            door.record_stop(who)
-            return StoppedDaemon(who.pid, how, answer)
+        send(daemon, number)
+        if wait_exit(daemon, seconds):
+            runtime_file.record_stop(state_dir, daemon.pid)
+            return StoppedDaemon(daemon.pid, how, answer)
     raise StillAliveError(
-        f"The daemon (pid {who.pid}) couldn't be stopped, even with SIGKILL. It still supervises this host.",
+        f"The daemon (pid {daemon.pid}) couldn't be stopped, even with SIGKILL. It still supervises this host.",
         remedy="A process that survives SIGKILL waits inside the kernel, usually for a drive. Check the drives.",
     )
+
+
+def _lock_holder(state_dir: Path) -> ProcessIdentity | None:
+    """The daemon by the lock's file, in which a new holder writes its pid a moment later."""
+    deadline = time.monotonic() + SAY_SECONDS
+    while True:
+        try:
+            FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
+        except LockedError as error:
+            if error.holder is not None:
+                return error.holder.identity
+            if time.monotonic() >= deadline:
+                raise StillAliveError("Another process holds the daemon's lock; its pid is unknown.") from None
+            time.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            return None

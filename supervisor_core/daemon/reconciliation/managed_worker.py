@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from supervisor_core.common.events import EventType
-from supervisor_core.config.changes import WorkerProgress
+from supervisor_core.commands.labels import Role
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
@@ -34,7 +33,7 @@ APPLIED = frozenset({Why.AS_WANTED, Why.NOT_ENABLED, Why.ENDED})
 LEFT_ALONE = frozenset({Why.PAUSED, Why.QUARANTINED, Why.RESTING})
 """Reasons to keep a worker running with an older configuration."""
 
-PROVEN_AFTER = timedelta(seconds=10)
+STABLE_AFTER = timedelta(seconds=10)
 """A worker must have run for so long with a new configuration before that counts as applied."""
 
 log = logging.getLogger(__name__)
@@ -153,65 +152,31 @@ class ManagedWorker:
             self.desired(config, status), self.actual(status), self._reconciliation, self.actor.worker
         )
 
-    def progress(self, version: int, *, halted: bool) -> WorkerProgress:
-        """Return its progress with this version. `halted`: a worker before it fails with that version."""
+    def config_result(self, version: int, role: str, begun_at: datetime, *, halted: bool) -> str | None:
+        """The result of a configuration for the worker; None while it is pending.
+
+        That is `role` where its process is newer than the change. `halted`: another worker fails with that version.
+        """
         actor = self.actor
         if actor.unsettled or actor.moving is not None or self._planned_version < version:
-            return WorkerProgress.PENDING
+            return None
         if self.why in LEFT_ALONE:
-            return WorkerProgress.LEFT
-        if actor.lifecycle.seen is not WorkerState.RUNNING:
+            return "deferred"
+        running = actor.lifecycle.seen is WorkerState.RUNNING
+        if not running:
             ended_well = actor.decision is not None and actor.decision.reason is RestartReason.ENDED_WELL
             if not ended_well and (actor.operations.error or actor.decision is not None or actor.lifecycle.quarantined):
-                return WorkerProgress.FAILED
+                return Role.FAILED
         elif self.why is Why.CHANGED and actor.operations.error:
-            return WorkerProgress.KEPT
-        if self._reconciliation.desired_version >= version:
-            started_at = self.status.observation.started_at if self.status else None
-            young = started_at is not None and datetime.now(UTC) - started_at < PROVEN_AFTER
-            return WorkerProgress.PENDING if young and actor.pid is not None else WorkerProgress.DONE
-        return WorkerProgress.HELD if self.why is Why.CHANGED and halted else WorkerProgress.PENDING
-
-
-class ActionCycle:
-    """The actions from the first one that is handed out until none is left; their outcome is one event.
-
-    `publish` takes the type of the event, the kinds of the actions by worker, and the errors in words.
-    """
-
-    def __init__(self, publish: Callable[[EventType, dict[str, str], str], None]) -> None:
-        self._publish = publish
-        self._kinds: dict[str, str] = {}
-        self._errors: dict[str, str] = {}
-        self._open: set[str] = set()
-
-    def hand_out(self, actions: Mapping[str, Action]) -> None:
-        """Note the newest actions of these workers. They replace older ones that haven't begun."""
-        for worker_id, action in actions.items():
-            if worker_id in self._open:
-                self._open.remove(worker_id)
-                del self._kinds[worker_id]
-            if action.kind is not ActionKind.NONE:
-                self._open.add(worker_id)
-                self._kinds[worker_id] = str(action.kind)
-
-        self._report()
-
-    def end(self, worker_id: str, error: str = "") -> None:
-        """Note the end of a worker's action, if it has one."""
-        if worker_id not in self._open:
-            return
-        self._open.remove(worker_id)
-        if error:
-            self._errors[worker_id] = error
-        self._report()
-
-    def _report(self) -> None:
-        if self._open:
-            return
-        error = "; ".join(f"{worker_id}: {words}" for worker_id, words in self._errors.items())
-        kinds, self._kinds, self._errors = self._kinds, {}, {}
-        self._publish(EventType.RECONCILE_FAILED if error else EventType.RECONCILE_COMPLETED, kinds, error)
+            return "kept"
+        if self._reconciliation.desired_version < version:
+            return "held" if self.why is Why.CHANGED and halted else None
+        if not running:
+            return Role.STOPPED
+        started_at = self.status.observation.started_at if self.status else None
+        if started_at is not None and datetime.now(UTC) - started_at < STABLE_AFTER:
+            return None
+        return role if started_at is None or started_at >= begun_at else "unchanged"
 
 
 class ManagedWorkers(dict[str, ManagedWorker]):
@@ -259,18 +224,6 @@ class ManagedWorkers(dict[str, ManagedWorker]):
         desired = {each: self[each].desired(config, status) for each, status in known.items()}
         actual = {each: self[each].actual(status) for each, status in observed.items()}
         return plan(desired, actual, now, resting=resting)
-
-    def progress(self, worker_ids: Collection[str], version: int, *, halted: bool) -> dict[str, WorkerProgress]:
-        """The progress of these workers with this version. Removed ones are done."""
-        return {
-            each: self[each].progress(version, halted=halted) if each in self else WorkerProgress.DONE
-            for each in worker_ids
-        }
-
-    def pids(self, worker_ids: Collection[str]) -> dict[str, int]:
-        """The processes of these workers, of those that run."""
-        found = {each: self[each].actor.pid for each in worker_ids if each in self}
-        return {each: pid for each, pid in found.items() if pid is not None}
 
     def problems(self) -> list[str]:
         """The troubles that keep actors from their work."""

@@ -24,14 +24,13 @@ from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import DISPATCHER
 from supervisor_core.common.threads import CallbackLock
 from supervisor_core.common.wakeups import in_step
-from supervisor_core.config.changes import WorkerProgress
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion, Rollout
+from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.environment import OwnHost
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.daemon.reconciliation.group_calls import GroupCalls, Hooks
-from supervisor_core.daemon.reconciliation.managed_worker import ActionCycle, ManagedWorker, ManagedWorkers
+from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker, ManagedWorkers
 from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, WorkerObserver, log_health_changes
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
@@ -40,10 +39,13 @@ from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from supervisor_core.workers.conditions.rules import changes_at
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.planning import Why
+from supervisor_core.workers.planning import Action, ActionKind, Why
 from supervisor_core.workers.status import Snapshot, WorkerStatus
 
 log = logging.getLogger(__name__)
+
+STAYS_STOPPED = frozenset({Why.PAUSED, Why.NOT_ENABLED, Why.NOT_CONFIGURED, Why.ENDED})
+"""Valid reasons for a worker not to run."""
 
 
 class Reconciler(Service):
@@ -94,17 +96,19 @@ class Reconciler(Service):
         told = (finished, next_turn or self.wake, progressed)
         self._hooks = Hooks(*told, self.plan_again, self._settled, self._actor_changed, self._publish, resting)
         self._turn = CallbackLock()
-        self.moved: Callable[[Collection[str]], None] = lambda _: None
-        """Called after each round, and when an actor has done something, with those that run with older settings."""
         self._version = config_service.current.number
-        self._cycle = ActionCycle(self._publish_outcome)
+        self._actions: dict[str, str] = {}
+        """The kinds of the actions that are under way."""
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._publish_statuses = publish
         self._schedule = ObservationSchedule()
         self._due: set[str] = set()
         self._all_due = True
         self._poked, self._looked = asyncio.Event(), asyncio.Event()
-        self._rollout = Rollout()
+        self._restarted: set[str] = set()
+        """The workers that the newest version of the configuration has restarted."""
+        self._failed: list[str] = []
+        """Those of them that don't run, so that the others keep their older settings."""
         self._recovered, self._trouble = False, ""
         self._announced = False
         """True once the workers that were there from the start have had their event."""
@@ -167,19 +171,22 @@ class Reconciler(Service):
         """This configuration counts from now on. Each whole round follows it."""
         self._parts.host = replace(self._parts.host, config=version.config)
         self._version = version.number
+        self._restarted, self._failed = set(), []
         self.plan_again()
 
     def actor(self, worker_id: str) -> WorkerActor | None:
         managed = self.managed.get(worker_id)
         return managed.actor if managed else None
 
-    def progress(self, worker_ids: Collection[str]) -> dict[str, WorkerProgress]:
-        """The progress of these workers with the newest configuration."""
-        return self.managed.progress(worker_ids, self._version, halted=bool(self._rollout.waits_for))
-
-    def pids(self, worker_ids: Collection[str]) -> dict[str, int]:
-        """The processes of these workers, of those that run."""
-        return self.managed.pids(worker_ids)
+    def config_results(self, roles: Mapping[str, str], begun_at: datetime) -> dict[str, str | None]:
+        """The result of the newest configuration for these workers, which it gives these roles; None while pending."""
+        halted = bool(self._failed)
+        return {
+            worker_id: self.managed[worker_id].config_result(self._version, role, begun_at, halted=halted)
+            if worker_id in self.managed
+            else role
+            for worker_id, role in roles.items()
+        }
 
     def look_again(self) -> None:
         """Observe unhealthy workers again now: the drive doesn't always report their recovery."""
@@ -310,11 +317,7 @@ class Reconciler(Service):
             return
         config, now = self._parts.host.config, datetime.now(UTC)
         planned = self.managed.plan(config, observed, now, resting=self._hooks.resting())
-        runs = {each for each, managed in self.managed.items() if managed.actor.has_turn or managed.runs}
-        waited_for = self._rollout.waits_for
-        actions = self._rollout.held_back(self._version, planned, runs)
-        if waited_for and not self._rollout.waits_for:
-            self.plan_again()  # those who were held back may not be among these
+        actions = self._hold_back(planned)
         for worker_id, action in planned.items():
             self.managed[worker_id].note_plan(action, self._version)
         for worker_id, action in actions.items():
@@ -325,8 +328,36 @@ class Reconciler(Service):
             self.managed[worker_id].act(action, self._version, now)
         self._update_snapshot(observed)
         self._show(observed)
-        self._cycle.hand_out(actions)
-        self._moved()
+        for worker_id, action in actions.items():
+            self._actions.pop(worker_id, None)
+            if action.kind is not ActionKind.NONE:
+                self._actions[worker_id] = str(action.kind)
+        if not self._actions:
+            self._publish_outcome(EventType.RECONCILE_COMPLETED, {}, "")
+
+    def _hold_back(self, planned: Mapping[str, Action]) -> dict[str, Action]:
+        """The planned actions, without restarts for a configuration with which a worker already fails."""
+        changed = {worker_id for worker_id, action in planned.items() if action.why is Why.CHANGED}
+        self._restarted -= {worker_id for worker_id, action in planned.items() if action.why in STAYS_STOPPED}
+        failed = sorted(
+            worker_id
+            for worker_id in self._restarted - changed
+            if (managed := self.managed.get(worker_id)) and not (managed.actor.has_turn or managed.runs)
+        )
+        if changed and failed:
+            if failed != self._failed:
+                words = "%s fails with configuration version %d, so these keep their older settings: %s"
+                self._log.error(words, ", ".join(failed), self._version, ", ".join(sorted(changed)))
+            self._failed = failed
+            return {worker_id: action for worker_id, action in planned.items() if worker_id not in changed}
+        if self._failed and not failed:
+            self._failed = []
+            self.plan_again()  # the workers that were held back may not be among these
+        if len(changed - self._restarted) > 1:
+            words = "configuration version %d restarts %d workers, one at a time: %s"
+            self._log.warning(words, self._version, len(changed), ", ".join(sorted(changed)))
+        self._restarted |= changed
+        return dict(planned)
 
     async def _observe(self, managed: Mapping[str, ManagedWorker]) -> dict[str, WorkerStatus] | None:
         """The fresh statuses of these workers; None where the configuration has changed meanwhile.
@@ -378,24 +409,22 @@ class Reconciler(Service):
             self.managed[ended.worker_id].note_end(ended)
             self.plan_again(ended.worker_id)
 
-    def _moved(self) -> None:
-        self.moved([each for each, managed in self.managed.items() if managed.why is Why.CHANGED])
-
     def _publish_outcome(self, kind: EventType, actions: dict[str, str], error: str) -> None:
         payload = {"version": self._version, "actions": actions, **({"error": error} if error else {})}
         self._publish(kind, self._parts.host.config.supervisor.id, payload)
 
     def _settled(self, worker_id: str, error: str) -> None:
-        self._moved()
-        self._cycle.end(worker_id, error)
-        managed = self.managed[worker_id]
+        managed, kind = self.managed[worker_id], self._actions.pop(worker_id, "")
+        if kind:
+            outcome = EventType.RECONCILE_FAILED if error else EventType.RECONCILE_COMPLETED
+            self._publish_outcome(outcome, {worker_id: kind}, f"{worker_id}: {error}" if error else "")
         if managed.skipped:
             managed.skipped = False
             self.plan_again(worker_id)
 
     def _actor_changed(self, worker_id: str) -> None:
         managed = self.managed[worker_id]
-        if worker_id in self._rollout.waits_for and managed.runs:
+        if worker_id in self._failed and managed.runs:
             self.plan_again()
         status, actor = managed.status, managed.actor
         if status is None:
@@ -404,7 +433,6 @@ class Reconciler(Service):
         stopped = status.found.identity is None and actor.lifecycle.seen is WorkerState.STOPPED
         if stopped and (actor.decision is not None or actor.operations.error):  # nothing is observed anew
             self._show([worker_id])
-            self._moved()
 
     def _update_snapshot(self, worker_ids: Iterable[str]) -> None:
         """The next snapshot, in one assignment."""

@@ -31,7 +31,6 @@ from supervisor_core.storage.supervisors import (
     SupervisorMove,
     SupervisorRow,
     SupervisorStatus,
-    Unresponsive,
     next_status,
 )
 from supervisor_core.storage.tables import REASON
@@ -181,13 +180,6 @@ class SupervisorAgent:
         """Its status and its teams with their sizes, for programs."""
         found: dict[str, Any] = await self._elsewhere(self.team_manager.get_team_status)
         return {**found, "status": str(self._status)}
-
-    async def unresponsive(self, now: datetime | None = None) -> list[Unresponsive]:
-        """The other supervisors in this database whose heartbeats are missing three times over."""
-        moment = now or self._clock()
-        look = partial(supervisors.find_unresponsive, now=moment, besides=self._name)
-        found: list[Unresponsive] = await self._elsewhere(self._database.read, look)
-        return found
 
     async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish the work even if the caller is cancelled, so that memory agrees with the database."""

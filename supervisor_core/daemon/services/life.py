@@ -1,11 +1,11 @@
-"""Keeps the supervisor's life as its services are, and its teams as configured, and watches for silent supervisors."""
+"""Keeps the supervisor's life as its services are, and its teams as configured."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
@@ -43,12 +43,7 @@ class LifeRecorder(Service):
         """Returns why workers aren't supervised; empty while they are."""
         self._broken_since: float | None = None
         self._teams_of: SupervisorConfig | None = None
-        self._others_at = 0.0
         self._problem = ""
-        self.silent: tuple[str, ...] = ()
-        """Other supervisors in this database whose heartbeats are missing, in words."""
-        self.silent_by_id: Mapping[str, str] | None = None
-        """The same by their ids; None before the first look."""
 
     def problem(self) -> str:
         """The error of the last write."""
@@ -67,7 +62,7 @@ class LifeRecorder(Service):
         await self._careful(self._spawn)
 
     async def follow(self) -> None:
-        """Have the life as the services are, the teams as configured, and know who else is silent."""
+        """Have the life as the services are, and the teams as configured."""
         await self._careful(self._follow)
 
     async def _careful(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -98,9 +93,6 @@ class LifeRecorder(Service):
         if broken and (status is SupervisorStatus.SPAWNING or (for_long and status is SupervisorStatus.ACTIVE)):
             await self._agent.fail(broken)
         await self._sync_teams()
-        if now >= self._others_at:
-            self._others_at = now + max(self._agent.heartbeat_seconds, FOLLOW_SECONDS)
-            await self._look_at_others()
 
     async def _sync_teams(self) -> None:
         """Have the teams be as the configuration says; again where that failed, and only for the newest one."""
@@ -110,13 +102,3 @@ class LifeRecorder(Service):
         for change in await self._blocking(self._agent.team_manager.sync_with, config):
             log.info("%s", change)
         self._teams_of = config
-
-    async def _look_at_others(self) -> None:
-        found = await self._agent.unresponsive()
-        silent = tuple(each.in_words() for each in found)
-        for words in silent:
-            if words.partition(":")[0] not in {before.partition(":")[0] for before in self.silent}:
-                log.warning("%s", words)
-        names = [each.row.supervisor_id for each in found]
-        self.silent = silent
-        self.silent_by_id = {name: said.removeprefix(f"{name}: ") for name, said in zip(names, silent, strict=True)}

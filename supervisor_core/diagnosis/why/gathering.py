@@ -22,11 +22,9 @@ from supervisor_core.alerts.incoming import firing_by_worker
 from supervisor_core.code.watch import service as bakes
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.definitions import CODE_HANDLERS
-from supervisor_core.commands.labels import Role
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import from_text
-from supervisor_core.config.changes import APPLIED
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.worker_settings import WorkerSettings
@@ -51,6 +49,7 @@ from supervisor_core.processes.output.files import OutputSource, source_of, writ
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.audit.cells import DAMAGED
+from supervisor_core.storage.audit.trail import CONFIG_APPLIED
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import HostContext
@@ -280,8 +279,8 @@ def _newest_change(connection: Connection, worker_id: str, since: datetime) -> R
 def _newest_settings(
     connection: Connection, worker_id: str, since: datetime, chain: str | None
 ) -> RecentConfiguration | None:
-    """The newest configuration that restarted, started or stopped this worker, or with which it doesn't run."""
-    wanted = audit.AuditFilter(worker=worker_id, action=APPLIED, since=since, limit=1, supervisor_id=chain)
+    """The newest configuration that restarts, starts or stops this worker."""
+    wanted = audit.AuditFilter(worker=worker_id, action=CONFIG_APPLIED, since=since, limit=1, supervisor_id=chain)
     for row in audit.search(connection, wanted):
         try:
             said = json.loads(row["details_json"])
@@ -289,10 +288,8 @@ def _newest_settings(
             return RecentConfiguration(
                 Issuer(row["actor"], row["label"] or ""),
                 from_text(said["begun_at"]),
-                from_text(row["created_at"]),
                 tuple(str(each) for each in own or said["changes"]),
                 str(row["task_id"]),
-                failed=row["affected"].get(worker_id) == Role.FAILED,
             )
         except (KeyError, TypeError, ValueError):  # an altered row says nothing
             continue

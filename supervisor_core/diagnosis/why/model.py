@@ -100,17 +100,13 @@ class RecentChange:
 
 @dataclass(frozen=True, slots=True)
 class RecentConfiguration:
-    """A configuration that restarted, started or stopped the worker, or with which it doesn't run."""
+    """A configuration that restarts, starts or stops the worker."""
 
     by: Issuer
     begun_at: datetime
-    at: datetime
-    """The time its end was recorded."""
     changes: tuple[str, ...]
     """By name, those of this worker first."""
     config_id: str
-    failed: bool = False
-    """True if the worker fails with it."""
 
 
 @dataclass(frozen=True, slots=True)

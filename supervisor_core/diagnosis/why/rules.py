@@ -212,7 +212,7 @@ def new_configuration(worker: WorkerFacts) -> Finding | None:
         return None
     if worker.change is not None and worker.change.at > new.begun_at:
         return None
-    if not new.failed and not _began_with(new, since, worker):
+    if not _began_with(new, since, worker):
         return None
     error = excerpts.last_error(worker.lines, since)  # in the worker's own words, else why it can't be started
     reason: Phrase = optional(": ", Verbatim(error) if error else brief(worker.start_error))
@@ -228,7 +228,7 @@ def new_configuration(worker: WorkerFacts) -> Finding | None:
 
 def _began_with(new: RecentConfiguration, since: datetime | None, worker: WorkerFacts) -> bool:
     """True if the problem is as old as this configuration. A kill from outside isn't blamed on it."""
-    return since is not None and new.begun_at <= since <= new.at + BLAMED and not only_killed(worker)
+    return since is not None and new.begun_at <= since <= new.begun_at + BLAMED and not only_killed(worker)
 
 
 def new_code(worker: WorkerFacts) -> Finding | None:

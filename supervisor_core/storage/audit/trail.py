@@ -13,11 +13,13 @@ from supervisor_core.commands.command import NOTE_KEY, Issuer
 from supervisor_core.commands.labels import SEPARATOR, Affected, affected_in_words
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import nearest
-from supervisor_core.config.changes import APPLIED, TARGET
-from supervisor_core.config.changes import REFUSED as CONFIG_REFUSED
 from supervisor_core.storage.audit.chain import ARCHIVED, RESTORED
 
 VOTED_ON_CALL = "VOTED_ON_CALL"
+CONFIG_APPLIED, CONFIG_FINISHED, CONFIG_REFUSED = "CONFIG_APPLIED", "CONFIG_FINISHED", "CONFIG_REFUSED"
+
+CONFIGURATION = "configuration"
+"""The type of their target, whose id is the supervisor's."""
 
 OTHER_ACTIONS: Mapping[str, str] = {
     "APPROVAL_REQUESTED": "An approval was requested.",
@@ -47,7 +49,8 @@ OTHER_ACTIONS: Mapping[str, str] = {
     "HOST_REVOKED": "Somebody revoked a host of the fleet.",
     ARCHIVED: "Old rows of the audit trail were moved to a file.",
     RESTORED: "Somebody restored the ledger from a backup. Rows from after it are in the ledger that was replaced.",
-    APPLIED: "The daemon applied a changed configuration. The details name settings, never values.",
+    CONFIG_APPLIED: "The daemon applies a changed configuration. The details name settings, never values.",
+    CONFIG_FINISHED: "Each worker that a changed configuration affects has its result, in the details.",
     CONFIG_REFUSED: "A changed configuration has mistakes; the previous one stays in force.",
 }
 """The audit actions besides executions, with their meaning."""
@@ -160,7 +163,7 @@ def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> Trai
 
 def cause_of(row: Mapping[str, Any]) -> str:
     """The cause for the workers that a row affected beside its target."""
-    return "the configuration" if row["target_type"] == TARGET else str(row["target_id"])
+    return "the configuration" if row["target_type"] == CONFIGURATION else str(row["target_id"])
 
 
 def issuer_of(row: Mapping[str, Any]) -> Issuer:

@@ -263,4 +263,4 @@ def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
 def _put(connection: Connection, told: Sequence[Told]) -> None:
     shares = bool(connection.get_execution_options().get(SHARES))
     for said, seen in told:
-        write_heartbeat_rows(connection.exec_driver_sql, said, seen, shares=shares)
+        write_heartbeat_rows(connection, said, seen, shares=shares)

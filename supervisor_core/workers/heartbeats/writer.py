@@ -1,15 +1,13 @@
-"""Writes the heartbeats of supervisors and workers: one file on the drive and one row of `workers_t` each, overwritten.
-
-The rows are plain SQL that SQLite's driver and SQLAlchemy both take: a pass with nothing to do writes its rows without
-importing SQLAlchemy, which would take longer than everything else.
-"""
+"""Writes the heartbeats of supervisors and workers: one file on the drive and one row of `workers_t` each."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
 
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
@@ -32,9 +30,6 @@ WRITING_SECONDS = 5.0
 
 HOSTNAME, STATUS = 255, 64
 """The characters of the columns; a worker may write anything."""
-
-Execute = Callable[[str, dict[str, Any]], object]
-"""Runs a statement with named parameters: of a driver's connection, or SQLAlchemy's `exec_driver_sql`."""
 
 _UPSERT = """
 INSERT INTO workers_t (worker_id, last_heartbeat_at, pid, hostname, status, poll_seconds, status_summary)
@@ -70,18 +65,18 @@ def row_of_worker(worker_id: str, beat: Heartbeat, summary: str) -> HeartbeatRow
     return HeartbeatRow(worker_id, beat.at, beat.pid, beat.hostname, beat.status, beat.poll_seconds, summary)
 
 
-def put(execute: Execute, row: HeartbeatRow) -> None:
+def put(connection: Connection, row: HeartbeatRow) -> None:
     """Insert this row or update it, in the caller's transaction on the ledger."""
-    execute(_UPSERT, _values(row))
+    connection.exec_driver_sql(_UPSERT, _values(row))
 
 
 def report_supervisor_heartbeat_to_database(
-    execute: Execute, heartbeat: SupervisorHeartbeat, *, pid: int, hostname: str
+    connection: Connection, heartbeat: SupervisorHeartbeat, *, pid: int, hostname: str
 ) -> None:
     """Insert or update the row of a worker's supervisor, in the caller's transaction on the ledger."""
     status = "ok" if heartbeat.success else "error"
     name = row_name(heartbeat.worker_id)
-    put(execute, HeartbeatRow(name, heartbeat.at, pid, hostname, status, None, heartbeat.summary()))
+    put(connection, HeartbeatRow(name, heartbeat.at, pid, hostname, status, None, heartbeat.summary()))
 
 
 def _values(row: HeartbeatRow) -> dict[str, Any]:
@@ -114,15 +109,15 @@ def _content(said: SupervisorHeartbeat) -> bytes:
 
 
 def write_heartbeat_rows(
-    execute: Execute, said: SupervisorHeartbeat, seen: WorkerStatus | None, *, shares: bool
+    connection: Connection, said: SupervisorHeartbeat, seen: WorkerStatus | None, *, shares: bool
 ) -> None:
     """Write the supervisor's row and the worker's row with its last heartbeat, in the caller's transaction. `shares`:
     they also go to the shared database, where only the newest of each worker matters."""
-    report_supervisor_heartbeat_to_database(execute, said, pid=os.getpid(), hostname=host_name())
+    report_supervisor_heartbeat_to_database(connection, said, pid=os.getpid(), hostname=host_name())
     names = [row_name(said.worker_id)]
     beat = seen.observation.heartbeat if seen else None
     if seen is not None and beat is not None:
-        put(execute, row_of_worker(said.worker_id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
+        put(connection, row_of_worker(said.worker_id, beat, f"{seen.in_words()}: {seen.verdict.reason}"))
         names.append(said.worker_id)
     for name in names if shares else ():
-        execute(_ORDER_SENDING, {"subject": f"workers_t/{name}", "now": to_text(said.at)})
+        connection.exec_driver_sql(_ORDER_SENDING, {"subject": f"workers_t/{name}", "now": to_text(said.at)})

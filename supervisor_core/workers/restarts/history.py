@@ -18,6 +18,7 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.disks import memory_kills
 from supervisor_core.host.files import read_json, write_json
+from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.records import WorkerRecord
 from supervisor_core.workers.restarts.policy import (
     LONGEST_PAUSE_SECONDS,
@@ -124,13 +125,18 @@ def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], Rest
     return found.lives, found.decision
 
 
-def has_finished(state_dir: Path, worker: WorkerSettings, record: WorkerRecord | None) -> bool:
-    """True if a daemon saw this process exit with code 0, and its policy leaves it at that."""
+def finished_reason(state_dir: Path, worker: WorkerSettings, found: FoundWorker) -> str:
+    """The words for a job that is done: a daemon saw its process exit with code 0, and its policy leaves it at that.
+
+    Empty for any other worker.
+    """
+    if found.identity is not None or worker.restart.policy != "on-failure":
+        return ""
     document = read_json(state_dir / "workers" / f"{worker.id}.lives", tolerant=True) or {}
     decision = _decision(document.get("decision"))
-    same = record is not None and record.generation == document.get("ended")
-    well = decision is not None and decision.reason is RestartReason.ENDED_WELL
-    return same and well and worker.restart.policy == "on-failure"
+    if found.record is None or found.record.generation != document.get("ended"):
+        return ""
+    return decision.words if decision is not None and decision.reason is RestartReason.ENDED_WELL else ""
 
 
 def _age(record: WorkerRecord, now: datetime) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.playground(patience=20)
 
 WORKERS = ("fetcher", "mailer", "reporter")
+CRASHING = [sys.executable, "-c", "import time; time.sleep(0.8); raise SystemExit(3)"]
 
 
 @pytest.fixture
@@ -51,11 +54,11 @@ def write(home: SlackHome, text: str) -> None:
     temporary.replace(home.config)
 
 
-def records(home: SlackHome, action: str = "CONFIG_APPLIED") -> list[dict[str, Any]]:
+def records(home: SlackHome, action: str) -> list[dict[str, Any]]:
     return [row | {"details": json.loads(row["details_json"])} for row in home.trail() if row["action"] == action]
 
 
-async def recorded(home: SlackHome, number: int, action: str = "CONFIG_APPLIED") -> dict[str, Any]:
+async def recorded(home: SlackHome, number: int, action: str = "CONFIG_FINISHED") -> dict[str, Any]:
     what = f"{number} rows {action}"
     await asyncio.to_thread(wait_until, lambda: len(records(home, action)) >= number, 30, what)
     assert len(records(home, action)) == number
@@ -64,15 +67,21 @@ async def recorded(home: SlackHome, number: int, action: str = "CONFIG_APPLIED")
 
 async def test_each_configuration_is_on_record_and_told_with_how_it_ended(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
-    channel = slack.channel("ops")
-    edit(home, **{each: {"env": {"MODE": "fast"}} for each in WORKERS})
-    row = await recorded(home, 1)
-    assert (row["actor"], row["outcome"], row["target_type"]) == ("file:root", "success", "configuration")
-    assert row["details"]["changes"] == [f"{each}: env.MODE" for each in WORKERS]
+    channel, before = slack.channel("ops"), home.config.read_text()
+    edit(home, **{worker_id: {"env": {"MODE": "fast"}} for worker_id in WORKERS})
+    begun = await recorded(home, 1, "CONFIG_APPLIED")
+    assert (begun["actor"], begun["outcome"], begun["target_type"]) == ("file:root", "success", "configuration")
+    assert begun["details"]["changes"] == [f"{worker_id}: env.MODE" for worker_id in WORKERS]
+    assert begun["details"]["affected"] == dict.fromkeys(WORKERS, "restarted")
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in (before, home.config.read_text())]
+    assert [begun["details"]["from"], begun["details"]["to"]] == digests
+    ended = await recorded(home, 1)
+    assert (ended["outcome"], ended["task_id"]) == ("success", begun["task_id"])
+    assert ended["details"]["workers"] == dict.fromkeys(WORKERS, "restarted")
     await channel.shows("Configuration applied: fetcher, mailer and reporter restarted")
     await channel.shows("file:root · ")
-    (about,) = await asked(home, "audit", "--worker", "mailer")
-    assert (about["action"], about["affected"]["mailer"]) == ("CONFIG_APPLIED", "restarted")
+    about, *_ = await asked(home, "audit", "--worker", "mailer")
+    assert (about["action"], about["affected"]["mailer"]) == ("CONFIG_FINISHED", "restarted")
 
     write(home, home.config.read_text().replace("stop_timeout_seconds", "stop_timeout_secnds", 1))
     row = await recorded(home, 1, "CONFIG_REFUSED")
@@ -84,90 +93,90 @@ async def test_a_worker_that_fails_with_a_configuration_halts_it_and_the_alert_a
     home: SlackHome, slack: Playground
 ) -> None:
     await started(home, slack)
-    for each in WORKERS:
-        await sent_by_shell(home, f"resume {each}")
-    before = {each: home.running_copies(each) for each in WORKERS}
-    edit(home, **{each: {"env": {"PYTHONHOME": "/nowhere"}} for each in WORKERS})
+    for worker_id in WORKERS:
+        await sent_by_shell(home, f"resume {worker_id}")
+    before = {worker_id: home.running_copies(worker_id) for worker_id in WORKERS}
+    edit(home, **{worker_id: {"env": {"PYTHONHOME": "/nowhere"}} for worker_id in WORKERS})
     row = await recorded(home, 1)
-    assert (row["outcome"], row["details"]["ended"]) == ("failure", "halted"), row
-    found = row["details"]["workers"]
-    (name,) = [each for each, how in found.items() if how == "failed"]  # whichever came first
-    held = [each for each in WORKERS if each != name]
-    assert found == {name: "failed", **dict.fromkeys(held, "held")}
-    assert {each: home.running_copies(each) for each in held} == {each: before[each] for each in held}
+    assert row["outcome"] == "failure", row
+    results = row["details"]["workers"]
+    (name,) = [worker_id for worker_id, result in results.items() if result == "failed"]  # whichever came first
+    held = [worker_id for worker_id in WORKERS if worker_id != name]
+    assert results == {name: "failed", **dict.fromkeys(held, "held")}
+    assert {worker_id: home.running_copies(worker_id) for worker_id in held} == {each: before[each] for each in held}
     await slack.channel("ops").shows(f"Configuration halted: {name} doesn't run with it")
     alert = await slack.channel("ops").shows(f"{name} is down")
     await alert.becomes("Configuration by root (file)")
     (why,) = await asked(home, "send", f"why {name}")
     assert why["cause"] == "configuration", why
-    edit(home, **{each: {"env": {"MODE": "fast"}} for each in WORKERS})
+    edit(home, **{worker_id: {"env": {"MODE": "fast"}} for worker_id in WORKERS})
     row = await recorded(home, 2)
-    assert (row["outcome"], row["details"]["ended"]) == ("success", "applied")
+    assert row["outcome"] == "success"
     await settled(home)
-    words = f"Configuration applied: {held[0]} and {held[1]} restarted; {name} started"
-    await slack.channel("ops").shows(words)
+    await slack.channel("ops").shows("Configuration applied: fetcher, mailer and reporter restarted")
 
 
-async def test_a_mistyped_program_that_is_corrected_is_never_said_to_fail_again(
+async def test_a_mistyped_program_is_a_failure_and_its_correction_restarts_nobody(
     home: SlackHome, slack: Playground
 ) -> None:
     await started(home, slack)
     right = yaml.safe_load(home.config.read_text())["workers"]["fetcher"]["command"]
-    await sent_by_shell(home, "pause fetcher")
-    loop = {"command": ["false"], "restart": {"policy": "on-failure", "backoff_seconds": 60}}
-    edit(home, fetcher=loop)
-    await recorded(home, 1)
-    assert not (await asyncio.to_thread(home.json, "send", "resume fetcher", "--wait"))["success"]
-    edit(home, fetcher={"command": ["pythonn3", *right[1:]]})
-    assert (await recorded(home, 2))["outcome"] == "failure"
+    await sent_by_shell(home, "resume fetcher")
+    (pid,) = home.running_copies("fetcher")
+    edit(home, fetcher={"command": ["/nowhere/pyhton3", *right[1:]]})
+    failed = await recorded(home, 1)
+    assert (failed["outcome"], failed["details"]["workers"]) == ("failure", {"fetcher": "kept"})
     edit(home, fetcher={"command": right})
+    corrected = await recorded(home, 2)
+    assert (corrected["outcome"], corrected["details"]["workers"]) == ("success", {"fetcher": "unchanged"})
+    assert home.running_copies("fetcher") == [pid]
+    edit(home, fetcher={"command": CRASHING})
     row = await recorded(home, 3)
-    assert (row["outcome"], row["details"]["ended"]) == ("success", "applied"), row
-    await slack.channel("ops").shows("Configuration applied: fetcher started")
+    assert (row["outcome"], row["details"]["workers"]) == ("failure", {"fetcher": "failed"})
+    edit(home, mailer={"env": {"MODE": "fast"}})
+    row = await recorded(home, 4)
+    assert row["details"]["changes"] == ["mailer: env.MODE"]
+    assert (row["outcome"], row["details"]["workers"]) == ("success", {"mailer": "restarted"})
 
 
 async def test_a_configuration_cut_off_by_kill_9_is_on_record_once_with_its_end(
     home: SlackHome, slack: Playground
 ) -> None:
     daemon = await started(home, slack, armed("worker.stop:ordered"))
-    edit(home, **{each: {"env": {"MODE": "fast"}} for each in WORKERS})
+    edit(home, **{worker_id: {"env": {"MODE": "fast"}} for worker_id in WORKERS})
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL
-    assert records(home) == []
+    assert records(home, "CONFIG_FINISHED") == []
     await started(home, slack)
     row = await recorded(home, 1)
-    assert (row["outcome"], row["details"]["changes"]) == ("success", [f"{each}: env.MODE" for each in WORKERS])
+    assert (row["outcome"], row["details"]["workers"]) == ("success", dict.fromkeys(WORKERS, "restarted"))
+    assert records(home, "CONFIG_APPLIED")[0]["task_id"] == row["task_id"]
     edit(home, fetcher={"env": {"MODE": "slow"}})
     await recorded(home, 2)
     await settled(home)
-    assert len([each for each in slack.channel("ops").messages() if "Configuration" in str(each)]) == 2
+    assert len([message for message in slack.channel("ops").messages() if "Configuration" in str(message)]) == 2
 
 
-async def test_an_edit_that_no_daemon_saw_is_on_record_by_the_workers_that_it_restarts(
-    home: SlackHome, slack: Playground
-) -> None:
+async def test_an_edit_that_no_daemon_saw_is_on_record_with_the_next_start(home: SlackHome, slack: Playground) -> None:
     daemon = await started(home, slack)
+    await settled(home)
+    assert records(home, "CONFIG_APPLIED") == [], "the first start is no change"
     daemon.kill()
     await asyncio.to_thread(daemon.wait)
     edit(home, mailer={"env": {"MODE": "fast"}})
-    await started(home, slack)
+    document = yaml.safe_load(home.config.read_text())
+    document["slack"]["access"]["operators"] = ["U0OPER"]
+    write(home, yaml.safe_dump(document))
+    daemon = await started(home, slack)
     row = await recorded(home, 1)
-    assert (row["outcome"], row["details"]["changes"]) == ("success", ["changed while the supervisor wasn't running"])
-    assert row["details"]["workers"] == {"mailer": "done"}
-
-
-async def test_settings_that_count_from_a_start_on_are_on_record_with_that_start(
-    home: SlackHome, slack: Playground
-) -> None:
-    for number, operators in enumerate((["U0OPER", "U0ADMIN"], ["U0OPER", "U0ADMIN"], ["U0OPER"])):
-        daemon = await started(home, slack)
-        await settled(home)
-        assert len(records(home)) == (1 if number else 0), "the same settings again are no change"
-        daemon.kill()
-        await asyncio.to_thread(daemon.wait)
-        document = yaml.safe_load(home.config.read_text())
-        document["slack"]["access"]["operators"] = operators
-        write(home, yaml.safe_dump(document))
+    assert (row["outcome"], row["details"]["workers"]) == ("success", {"mailer": "restarted"})
+    assert row["details"]["changes"] == ["mailer: env.MODE", "slack.access.operators"]
+    daemon.kill()
+    await asyncio.to_thread(daemon.wait)
     await started(home, slack)
-    row = await recorded(home, 2)
-    assert (row["actor"], row["details"]["changes"]) == ("file:root", ["slack.access.operators"])
+    await settled(home)
+    assert len(records(home, "CONFIG_APPLIED")) == 1, "the same settings again are no change"
+    document["slack"]["access"]["operators"] = ["U0OPER", "U0ADMIN"]
+    write(home, yaml.safe_dump(document))
+    row = await recorded(home, 2, "CONFIG_APPLIED")
+    assert row["details"]["changes"][0].startswith("slack.access.operators: takes effect after a restart")
     await slack.channel("ops").shows("Configuration applied: no worker restarted")

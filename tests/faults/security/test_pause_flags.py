@@ -18,7 +18,7 @@ from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.services.monitoring import record_pause_flag_change
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit import rows as audit
 from supervisor_core.storage.store import Ledger

@@ -20,6 +20,7 @@ from sqlalchemy.types import Float
 from supervisor_core.code.git.changes import keep_commit, kept_refs
 from supervisor_core.code.git.runner import Git
 from supervisor_core.commands.command import Issuer
+from supervisor_core.daemon import single_pass
 from supervisor_core.daemon.services import retention
 from supervisor_core.daemon.services.retention import RetentionChore, delete_batch, sweep
 from supervisor_core.daemon.services.retention_rules import (
@@ -30,7 +31,6 @@ from supervisor_core.daemon.services.retention_rules import (
     WITHOUT,
     RetentionScope,
 )
-from supervisor_core.daemon.single_pass import supervisor
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers, HostNews
 from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep
@@ -156,15 +156,15 @@ def test_passes_that_have_time_for_one_piece_each_come_to_the_end_of_a_sweep(
     place: CodeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state_dir, pieces = place.config.state_dir, 0
-    left = state_dir / ".config_change.json.0123456789ab.tmp"
+    left = state_dir / ".config_last_good.json.0123456789ab.tmp"
     for path in (left, state_dir / MARK):
         path.touch()
         os.utime(path, (0, 0))
-    monkeypatch.setattr(supervisor, "SWEEP_SECONDS", 0.0)
+    monkeypatch.setattr(single_pass, "SWEEP_SECONDS", 0.0)
     place.ledger.close()
     while next_sweep(state_dir, datetime.now(UTC)) <= datetime.now(UTC):
         assert (pieces := pieces + 1) < 100, "it begins anew each time"
-        supervisor.Supervisor(place.config.path, "OrionMX")._sweep()  # noqa: SLF001 (all else of a pass is slow)
+        single_pass.Supervisor(place.config.path, "OrionMX")._sweep()  # noqa: SLF001 (all else of a pass is slow)
     assert pieces > len(RETENTIONS)
     assert not left.exists()
     assert not (state_dir / PARTS).exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli.host import shell_issuer
-from supervisor_core.intake.approvals.rules import ApprovalState, Choice
+from supervisor_core.intake.approvals.rules import ApprovalState
 from tests.support.homes import SUPERVISOR
 from tests.support.intake.approval_homes import ApprovalHome, an_approval_home
 from tests.support.waiting import wait_until
@@ -29,11 +29,6 @@ def actions(home: ApprovalHome, task_id: str) -> list[str]:
     return [row["action"] for row in home.audit(task_id)]
 
 
-def test_nothing_waits(home: ApprovalHome) -> None:
-    assert home.supervisor("approvals").stdout == "Nothing is waiting for approval.\n"
-    assert home.waiting() == []
-
-
 def test_what_waits_is_listed_for_people_and_for_programs(home: ApprovalHome) -> None:
     asked = home.ask()
     head, row = home.supervisor("approvals").stdout.splitlines()
@@ -43,17 +38,6 @@ def test_what_waits_is_listed_for_people_and_for_programs(home: ApprovalHome) ->
     (told,) = home.waiting()
     assert (told["approval_id"], told["task_id"], told["votes"]) == (asked.approval_id, asked.task_id, [])
     assert (told["effect"], told["text"]) == ("restart OrionMX", "restart OrionMX hotfix")
-
-
-def test_send_shows_the_approval_with_an_id_and_no_other(home: ApprovalHome) -> None:
-    first, second = home.ask(), home.ask("restart hotfix -- see #4711")
-    (told,) = home.json("send", f"approve {second.approval_id}")
-    assert (told["approval_id"], told["note"]) == (second.approval_id, "see #4711")
-    (told,) = home.json("send", f"approvals {first.task_id}")
-    assert (told["approval_id"], told["note"]) == (first.approval_id, None)
-    missing = home.supervisor("send", "approvals nothing_001")
-    assert (missing.returncode, missing.stdout) == (2, "")
-    assert "There's no approval 'nothing_001'" in missing.stderr
 
 
 def test_approved_at_the_shell_it_is_carried_out_by_the_next_pass_and_the_trail_says_who(home: ApprovalHome) -> None:
@@ -155,36 +139,9 @@ def test_send_says_what_it_waits_for_and_comes_back_with_the_outcome(home: Appro
     assert "ok: " in said
 
 
-def test_send_comes_back_with_1_when_it_is_denied(home: ApprovalHome) -> None:
-    with sending(home, "--json") as sent:
-        assert home.vote(asked_for(home), Choice.DENY) is S.DENIED
-        said, _ = sent.communicate(timeout=30)
-    answer = json.loads(said)
-    assert (sent.returncode, answer["success"]) == (1, False)
-    assert answer["error"] == "Denied by bob: restart OrionMX hotfix. Reason: as agreed."
-
-
 def test_send_comes_back_with_1_when_nobody_decides(tmp_path: Path) -> None:
     with an_approval_home(tmp_path / "home", expires_minutes=0.02) as home:
         sent = home.supervisor("send", "restart hotfix", "--wait")
         assert sent.returncode == 1
         assert "Expired: restart OrionMX hotfix. Nobody decided within 0.02 minutes." in sent.stdout
         assert [row["action"] for row in home.audit()] == ["APPROVAL_REQUESTED", "EXPIRED"]
-
-
-def test_send_waits_no_longer_than_it_was_told_to(home: ApprovalHome) -> None:
-    sent = home.supervisor("send", "restart hotfix", "--wait", "--timeout", "0.5")
-    assert (sent.returncode, "No decision after 0.5 s." in sent.stdout) == (1, True), sent.stdout
-    assert len(home.waiting()) == 1, "it goes on waiting for an approval"
-
-
-def test_send_without_waiting_says_what_comes_first(home: ApprovalHome) -> None:
-    sent = home.supervisor("send", "restart hotfix")
-    assert sent.returncode == 0
-    assert "Needs 1 approval by" in sent.stdout
-
-
-def test_nobody_to_approve_is_said_at_once(tmp_path: Path) -> None:
-    with an_approval_home(tmp_path / "home", doors=["slack"]) as home:
-        assert home.supervisor("send", "restart").returncode == 0, "no approval is needed at the shell"
-        assert home.waiting() == []

@@ -15,7 +15,6 @@ from typing import IO, Any
 import pytest
 
 from tests.support.homes import SUPERVISOR, Home, a_home
-from tests.support.waiting import wait_until
 from tests.unit.test_imports import SLOW, imported_by
 
 FIRST = "2026-02-05T14:30:15.234Z"
@@ -73,17 +72,6 @@ def test_the_newest_events_are_shown_oldest_first_out_of_rotated_files_too(home:
     ]
 
 
-def test_for_programs_a_line_is_as_it_stands_in_the_file(home: Home) -> None:
-    lines = [line("Zoë \x1b[2J"), line("two", more={"a": 1})]
-    log(home, *lines)
-    assert home.supervisor("logs", "--json").stdout == "".join(lines)
-
-
-def test_without_a_number_they_are_fifty(home: Home) -> None:
-    log(home, *(line(str(number)) for number in range(60)))
-    assert len(home.supervisor("logs").stdout.splitlines()) == 50
-
-
 def test_worker_level_and_time_narrow_it_down(home: Home) -> None:
     log(home, line("old", timestamp="2026-01-01T00:00:00.000Z", level="ERROR", worker_id="OrionMX"))
     log(
@@ -127,18 +115,6 @@ def test_no_log_is_no_failure_and_is_said(home: Home) -> None:
     assert done.stderr == f"supervisor: there's no log at {path} yet. The daemon or a pass creates it.\n"
 
 
-def test_nothing_that_fits_is_said(home: Home) -> None:
-    log(home, line("fine"))
-    done = home.supervisor("logs", "--level", "error")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "supervisor: no matching events.\n")
-
-
-def test_a_worker_in_another_case_is_that_worker(home: Home) -> None:
-    log(home, line("of OrionMX", worker_id="OrionMX"))
-    done = home.supervisor("logs", "--worker", "orionmx")
-    assert ("of OrionMX" in done.stdout, done.stderr) == (True, "")
-
-
 def test_a_worker_that_nobody_knows_is_looked_for_and_said(home: Home) -> None:
     log(home, line("of old times", worker_id="OrionMY"))
     done = home.supervisor("logs", "--worker", "OrionMY")
@@ -172,22 +148,6 @@ def test_it_follows_what_comes_across_a_rotation(home: Home) -> None:
         (home.state_dir / "events.jsonl").rename(home.state_dir / "events.jsonl.1")
         log(home, line("three"))
         assert [next_line(follower), next_line(follower)] == [line("two"), line("three")]
-
-
-def test_following_with_no_number_shows_what_comes_alone_and_waits_for_a_log(home: Home) -> None:
-    with following(home, "-n", "0", "--json", "--level", "error") as follower:
-        assert follower.stderr is not None
-        assert "there's no log at" in follower.stderr.readline()
-        log(home, line("no"), line("worse", level="ERROR"))
-        assert next_line(follower) == line("worse", level="ERROR")
-
-
-def test_following_events_by_name_passes_over_the_others(home: Home) -> None:
-    with following(home, "-n", "0", "--event", "worker.*", "--json") as follower:
-        assert follower.stderr is not None
-        assert "there's no log at" in follower.stderr.readline()
-        log(home, line("no"), line("yes", event="worker.exited"))
-        assert next_line(follower) == line("yes", event="worker.exited")
 
 
 def test_ctrl_c_ends_it_quietly_as_an_interrupted_command(home: Home) -> None:
@@ -224,34 +184,6 @@ def test_on_a_terminal_levels_have_colours_unless_they_are_not_wanted(
         os.close(theirs)
     level = "\x1b[31mERROR  \x1b[0m" if coloured else "ERROR  "
     assert shown == f"2026-02-05 14:30:15.234Z  {level}  -  -  bad\r\n"
-
-
-def test_a_pass_and_what_it_does_are_found_by_its_worker(home: Home) -> None:
-    home.drop_flag("supervisor_pause_OrionMX_night_001.flag", {"label": "hotfix"})
-    assert home.supervisor("once").returncode == 0
-    events = [json.loads(each) for each in home.supervisor("logs", "--worker", "OrionMX", "--json").stdout.splitlines()]
-    found = {event["message"].partition(",")[0]: event["task_id"] for event in events}
-    assert found["pause of OrionMX started"] == "night_001"
-    assert found["pass for OrionMX: pause"] is None
-    assert home.supervisor("logs", "--worker", "West", "-n", "9").stdout == ""
-
-
-def test_a_start_by_the_daemon_is_found_by_its_worker_with_the_daemon_away(home: Home) -> None:
-    home.start_daemon()
-    pid = home.worker("OrionMX")["pid"]
-    with following(home, "--worker", "OrionMX") as follower:
-        assert next_line(follower).rstrip().endswith(f"OrionMX started (pid {pid})")
-        assert home.supervisor("send", "pause OrionMX hotfix", "--wait").returncode == 0
-        assert "pause of OrionMX received" in next_line(follower)
-        assert "pause of OrionMX started" in next_line(follower)
-    home.supervisor("stop")
-    wait_until(lambda: "pause of OrionMX succeeded" in home.supervisor("logs", "--worker", "OrionMX").stdout)
-    lines = home.supervisor("logs", "--json").stdout.splitlines()
-    events = [event for event in map(json.loads, lines) if event["event"] != "log"]
-    about = {event["event"]: event for event in events}
-    assert about["worker.started"]["pid"] == pid
-    assert (about["command.started"]["command"], about["command.started"]["source"]) == ("pause", "cli")
-    assert {"daemon.started", "command.received", "worker.stopped", "command.done", "daemon.stopped"} <= set(about)
 
 
 def test_it_imports_nothing_slow() -> None:

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from supervisor_core.cli.status.targets import narrow
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
 from supervisor_core.storage.audit.chain import HeadFile
-from supervisor_core.storage.ledger_file import LEDGER_FILE, read_teams
+from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams.manager import TeamManager
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
@@ -165,32 +164,6 @@ def test_a_team_is_shown_as_the_ledger_has_it_with_those_who_left(home: Home, ma
     assert "by hand" in shown
     told = plain(home, "team:archive")
     assert (told["team.member.West.active"], told["team.member.OrionMX.role"]) == ("false", "LEAD")
-
-
-def test_a_team_made_by_hand_and_one_that_ended_can_be_seen(home: Home, manager: TeamManager) -> None:
-    manager.create_team("night", objective="watch", agent_ids=["Alone"])
-    shown = home.json("status", "team:night")
-    assert (shown["team"]["objective"], [each["id"] for each in shown["workers"]]) == ("watch", ["Alone"])
-    document = yaml.safe_load(home.config.read_text())
-    del document["teams"]["empty"]
-    home.config.write_text(yaml.safe_dump(document, sort_keys=False))
-    manager.sync_with(load_supervisor_config(home.config, environ={}))
-    assert "the team ended at" in home.supervisor("status", "team:empty").stdout
-
-
-def test_the_words_of_send_show_the_same(home: Home) -> None:
-    for target in ("OrionMX", "team:archive"):
-        sent = home.supervisor("send", f"status {target}")
-        shown = home.supervisor("status", target)
-        assert (sent.returncode, MOMENT.sub("", sent.stdout)[:40]) == (shown.returncode, shown.stdout[:40])
-
-
-@pytest.mark.parametrize("content", [None, b"", b"this is no database, and long enough not to be empty" * 100])
-def test_a_ledger_without_teams_tells_of_none(content: bytes | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / LEDGER_FILE).write_bytes(content)
-    assert read_teams(tmp_path / LEDGER_FILE, "TestHost") == []
-    assert {each.name for each in tmp_path.iterdir()} == ({LEDGER_FILE} if content is not None else set())
 
 
 def test_a_team_is_looked_up_without_a_database_library() -> None:

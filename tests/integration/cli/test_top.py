@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from supervisor_core.cli.top import ENTER, LEAVE, CpuRates, fit
+from supervisor_core.cli.top import ENTER, LEAVE
 from tests.support.homes import SUPERVISOR, Home, a_home
 
 COLOURS = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
@@ -99,26 +99,6 @@ def test_piped_it_prints_once(home: Home) -> None:
     done = home.supervisor("top")
     assert (done.returncode, "\x1b" in done.stdout) == (0, False)
     assert "OrionMX" in done.stdout
-
-
-def test_cpu_is_the_share_between_two_looks() -> None:
-    rates = CpuRates()
-    first, second, third = (
-        [{"id": "A", "pid": pid, "cpu_seconds": seconds}] for pid, seconds in ((1, 5.0), (1, 6.0), (2, 0.1))
-    )
-    rates.add(first, 100.0)
-    rates.add(second, 102.0)
-    rates.add(third, 104.0)
-    assert "cpu_percent" not in first[0]
-    assert second[0]["cpu_percent"] == 50.0
-    assert "cpu_percent" not in third[0], "it was restarted"
-    rates.add([{"id": "A", "pid": None, "cpu_seconds": None}], 106.0)
-
-
-def test_what_does_not_fit_is_counted() -> None:
-    text = "\n".join(map(str, range(10)))
-    assert fit(text, 20) == text.split("\n")
-    assert fit(text, 6) == ["0", "1", "2", "3", "… 6 more lines: `supervisor status` shows all"]
 
 
 def test_steps_are_a_checklist_on_a_terminal(home: Home) -> None:

@@ -15,8 +15,8 @@ import pytest
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.configuration import service as config_service
-from supervisor_core.daemon.configuration.files import FileWatches
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
+from supervisor_core.host.folder_watch import FolderWatch
 
 PATIENCE_SECONDS = 20.0
 ONE = 'workers: {a: {command: ["true"]}}\n'
@@ -85,7 +85,7 @@ async def running(watched: Watched) -> AsyncIterator[Watched]:
     await service.initialise()
     task = asyncio.create_task(service.run(stopping))
     try:
-        await watched.until(lambda: service._seen is not None or task.done())  # noqa: SLF001 (its first look)
+        await watched.until(lambda: service._seen or task.done())  # noqa: SLF001 (its first look)
         yield watched
     finally:
         stopping.set()
@@ -133,16 +133,6 @@ def test_a_burst_is_read_once_it_is_over(path: Path) -> None:
     assert len(with_service(path, story).versions) == 1
 
 
-def test_what_changed_while_nobody_watched_is_found_by_the_first_look(path: Path) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        save(path, TWO)
-        async with running(watched):
-            assert (await watched.next_version()).diff.added == ("b",)
-
-    asyncio.run(play())
-
-
 def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path) -> None:
     """As volumes of Kubernetes are: config.yaml -> ..data/config.yaml, ..data -> the newest folder."""
     for name, text in (("..first", ONE), ("..second", TWO)):
@@ -164,17 +154,6 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path) -> None:
     with_service(path, story)
 
 
-def test_a_file_that_a_link_leads_to_is_watched_in_its_own_folder(path: Path, tmp_path: Path) -> None:
-    link = tmp_path / "config.yaml"
-    link.symlink_to(path)
-
-    async def story(watched: Watched) -> None:
-        save(path, TWO)
-        assert (await watched.next_version()).diff.added == ("b",)
-
-    with_service(link, story)
-
-
 def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,7 +168,6 @@ def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
         assert watched.service.problem().endswith("version 1 stays active")
         assert "\n" not in watched.service.problem()
         os.utime(path)
-        watched.service.wake()
         save(path, ONE)
         await watched.until(lambda: not watched.service.problem())
         assert watched.service.current is before, "what was in force before is no news"
@@ -253,27 +231,8 @@ def test_what_needs_a_restart_of_the_daemon_waits_and_is_named(path: Path, caplo
     assert "nas.root: takes effect after a restart of the daemon: supervisor daemon restart" in caplog.text
 
 
-def test_a_subscriber_that_fails_keeps_it_from_nobody(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        told: list[int] = []
-
-        def fail(_version: ConfigVersion) -> None:
-            raise ValueError("on purpose")
-
-        watched.service.subscribe(fail)
-        watched.service.subscribe(lambda version: told.append(version.number))
-        async with running(watched):
-            save(path, TWO)
-            await watched.until(lambda: told)
-            assert told == [2]
-
-    asyncio.run(play())
-    assert "on purpose" in caplog.text
-
-
 def test_where_the_kernel_can_not_tell_it_looks_again_and_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FileWatches, "follow", lambda _self, _folders: lambda: None)
+    monkeypatch.setattr(FolderWatch, "watch", lambda _self, _folder: False)
     monkeypatch.setattr(config_service, "POLL_SECONDS", 0.05)
 
     async def story(watched: Watched) -> None:
@@ -329,16 +288,3 @@ def test_it_says_what_it_would_do_with_another_file(path: Path) -> None:
         assert watched.service.problem() == "", "a draft is nobody's problem"
 
     assert with_service(path, story).versions == []
-
-
-def test_it_can_be_started_again_after_its_end(path: Path) -> None:
-    async def play() -> None:
-        watched = Watched(path)
-        async with running(watched):
-            save(path, TWO)
-            await watched.next_version()
-        save(path, THREE)
-        async with running(watched):
-            assert (await watched.next_version()).number == 3
-
-    asyncio.run(play())

@@ -123,15 +123,6 @@ def test_it_answers_and_is_open_to_nobody_but_its_owner(door: Door) -> None:
     assert stat.S_ISSOCK(path.stat().st_mode) == door.unix
 
 
-def test_an_answer_of_any_size_arrives_whole(door: Door) -> None:
-    assert door.ask("big") == {"said": BIG}
-
-
-def test_what_it_does_not_know_is_named_with_what_it_knows(door: Door) -> None:
-    with pytest.raises(ControlError, match="unknown request 'dance'; expected echo, fail, big, never"):
-        door.ask("dance")
-
-
 def test_a_mistake_of_ours_is_told_and_the_door_stays_open(
     door: Door, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,12 +167,6 @@ def test_who_connects_and_says_nothing_is_let_go(door: Door, monkeypatch: pytest
     assert door.raw(b'{"do": "ec', half_close=False) == b""
 
 
-def test_a_hundred_at_once_are_all_answered(door: Door) -> None:
-    with ThreadPoolExecutor(100) as pool:
-        answers = list(pool.map(lambda number: door.ask(said=number)["said"], range(100)))
-    assert answers == list(range(100))
-
-
 def test_who_asks_for_long_keeps_no_other_waiting(door: Door) -> None:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(door.ask, "never", 0.3)
@@ -197,29 +182,6 @@ def test_a_frozen_daemon_is_unresponsive_and_answers_again_once_it_thaws(door: D
     assert time.monotonic() - begun < 2
     thaw.set()
     assert door.ask(said=1) == {"said": 1}
-
-
-def test_however_often_a_frozen_daemon_is_asked_it_is_never_taken_for_none(tmp_path: Path) -> None:
-    """Who gave up still stands in the kernel's queue, which is full at some time and then refuses at once."""
-    door = Door(tmp_path, unix=True)
-    thaw = door.freeze()
-    try:
-        for _ in range(130):
-            with pytest.raises(UnresponsiveError):
-                door.ask(timeout=0.005)
-    finally:
-        thaw.set()
-        assert door.ask(said=1) == {"said": 1}
-        door.end()
-
-
-def test_without_a_daemon_nobody_listens(door: Door) -> None:
-    folder = door.folder / "other"
-    folder.mkdir()
-    with pytest.raises(NotRunningError):
-        ask(str(folder), {"do": "echo"})
-    with pytest.raises(NotRunningError):
-        ask(str(folder / "nowhere"), {"do": "echo"})
 
 
 def test_once_stopped_it_is_gone_with_its_file_and_who_waits_is_let_go(door: Door) -> None:
@@ -295,13 +257,3 @@ def test_over_loopback_a_wrong_token_is_refused(tmp_path: Path, monkeypatch: pyt
         assert [found.getsockname() for found in door.server._server.sockets] == [("127.0.0.1", place["port"])]  # noqa: SLF001
     finally:
         door.end()
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b"{}", b'{"port": 1}'])
-def test_a_broken_note_of_the_port_is_no_daemon(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
-    monkeypatch.setattr(control_address, "HAS_UNIX_SOCKETS", False)
-    (tmp_path / control_address.PORT_NAME).write_bytes(content)
-    with pytest.raises(NotRunningError):
-        ask(str(tmp_path), {"do": "echo"})

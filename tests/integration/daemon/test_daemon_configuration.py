@@ -67,16 +67,6 @@ def test_a_worker_that_is_removed_is_ended_and_known_no_more(home: Host) -> None
     assert not (home.state_dir / "workers" / "South.json").exists()
 
 
-def test_one_that_was_removed_comes_back_with_the_same_name(home: Host) -> None:
-    before = home.all_run()
-    home.configure({"North": SLEEPER})
-    wait_until(lambda: not alive(before["South"]), PATIENCE_SECONDS, "it is ended")
-    home.configure({"North": SLEEPER, "South": SLEEPER})
-    wait_until(lambda: home.pids().get("South"), PATIENCE_SECONDS, "it runs again")
-    assert home.pids()["North"] == before["North"]
-    assert home.pids()["South"] != before["South"]
-
-
 def test_only_who_changed_is_restarted(home: Host) -> None:
     before = home.all_run()
     home.configure({"North": SLEEPER, "South": with_env("2")})
@@ -86,18 +76,6 @@ def test_only_who_changed_is_restarted(home: Host) -> None:
     assert level(after["South"])
     assert not alive(before["South"])
     assert sorted(home.everybody()) == sorted(after.values())
-
-
-def test_what_needs_no_restart_restarts_nobody(home: Host) -> None:
-    before = home.all_run()
-    version = home.version()
-    home.configure({"North": {**SLEEPER, "stop_timeout_seconds": 3}, "South": SLEEPER})
-    wait_until(lambda: home.version() == version + 1, PATIENCE_SECONDS, "the new version is in force")
-    reconciled = home.status()["supervisor"]["snapshot"]
-    home.configure({"North": {**SLEEPER, "stop_timeout_seconds": 3}, "South": SLEEPER, "West": SLEEPER})
-    wait_until(lambda: home.pids().get("West"), PATIENCE_SECONDS, "a later one is in force")
-    assert home.status()["supervisor"]["snapshot"] > reconciled
-    assert {name: home.pids()[name] for name in before} == before
 
 
 def test_two_that_change_are_announced_and_go_one_by_one(home: Host) -> None:
@@ -143,20 +121,6 @@ def test_an_invalid_file_keeps_the_last_good_one_is_said_loudly_and_recovers(hom
     assert (home.pids(), home.version()) == (before, version)
 
 
-def test_a_setting_that_waits_for_a_restart_of_the_daemon_is_named(home: Host) -> None:
-    before = home.all_run()
-    home.configure({"North": SLEEPER, "South": SLEEPER}, logging={"level": "DEBUG"})
-
-    def waits() -> list[str]:
-        return list(home.status()["supervisor"]["configuration"]["needs_restart"])
-
-    wait_until(lambda: waits() == ["logging.level"], PATIENCE_SECONDS, "it is named")
-    assert "logging.level" in home.supervisor("status").stdout
-    assert home.supervisor("daemon", "restart").returncode == 0
-    assert waits() == []
-    assert home.all_run() == before
-
-
 def test_one_that_was_removed_while_no_daemon_ran_is_ended_by_the_next(home: Host) -> None:
     before = home.all_run()
     assert home.supervisor("stop").returncode == 0
@@ -165,15 +129,6 @@ def test_one_that_was_removed_while_no_daemon_ran_is_ended_by_the_next(home: Hos
     home.started()
     wait_until(lambda: not alive(before["South"]), PATIENCE_SECONDS, "it is ended")
     assert home.everybody() == [before["North"]]
-
-
-def test_one_that_changed_while_no_daemon_ran_is_restarted_by_the_next_and_no_other(home: Host) -> None:
-    before = home.all_run()
-    assert home.supervisor("stop").returncode == 0
-    home.configure({"North": SLEEPER, "South": with_env("2")})
-    home.started()
-    wait_until(lambda: home.pids()["South"] not in (None, before["South"]), PATIENCE_SECONDS, "it is restarted")
-    assert home.all_run()["North"] == before["North"]
 
 
 def test_one_that_is_disabled_is_ended_and_enabled_again_it_runs(home: Host) -> None:

@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 
 from supervisor_core.daemon.control import lifecycle
-from supervisor_core.daemon.control.lifecycle import StartError, StillAliveError, start_daemon, stop_daemon
+from supervisor_core.daemon.control.lifecycle import StartError, start_daemon
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.host.process_facts.signals import KILL, TERMINATE
 from tests.support.daemon.daemon_homes import Host
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
@@ -55,14 +54,6 @@ def test_start_comes_back_when_the_daemon_is_up_and_its_workers_run(home: Host) 
     assert worker(home)
     log = (home.state_dir / "daemon.out").read_text()
     assert log == "", "what it logs is in its log"
-
-
-def test_a_second_start_is_refused_and_names_the_first(home: Host) -> None:
-    pid = started(home)
-    again = home.supervisor("start")
-    assert again.returncode == 1
-    assert f"supervisor already running (pid {pid})" in again.stderr
-    assert daemon_holder(home.state_dir) == pid
 
 
 def test_a_daemon_that_can_not_come_up_is_an_error_with_its_last_words(home: Host) -> None:
@@ -157,7 +148,7 @@ def test_restart_leaves_the_workers_alone(home: Host) -> None:
 def test_restart_with_a_wrong_configuration_ends_nothing(home: Host) -> None:
     first = started(home)
     home.config.write_text("workers: 3\n")
-    assert home.supervisor("restart").returncode == 2
+    assert home.supervisor("daemon", "restart").returncode == 2
     assert daemon_holder(home.state_dir) == first
 
 
@@ -174,16 +165,6 @@ def test_stop_leaves_the_workers_and_stop_workers_ends_them(home: Host) -> None:
     assert home.everybody() == []
     assert daemon_holder(home.state_dir) is None
     assert json.loads((home.state_dir / "runtime.json").read_text())["running"] is False
-
-
-def test_stop_of_nothing_is_success_and_ends_workers_if_asked(home: Host) -> None:
-    assert home.supervisor("stop").stdout == "No daemon was running.\n"
-    started(home)
-    home.supervisor("stop")
-    assert worker(home)
-    done = home.supervisor("stop", "--workers")
-    assert (done.returncode, done.stdout) == (0, "No daemon was running. Its workers are stopped.\n")
-    assert home.everybody() == []
 
 
 def test_a_daemon_that_does_not_answer_is_terminated_or_killed(home: Host) -> None:
@@ -225,28 +206,3 @@ class Immortal:
 
     def record_stop(self, who: ProcessIdentity) -> None:
         raise AssertionError(f"{who} was never stopped")
-
-
-def test_one_that_survives_even_kill_is_never_called_stopped() -> None:
-    door = Immortal()
-    with pytest.raises(StillAliveError, match=r"pid 4711.*still supervises"):
-        stop_daemon(door)
-    assert door.signals == [TERMINATE, KILL]
-
-
-def test_a_job_that_has_done_its_work_is_not_run_again_by_a_daemon_or_a_pass(tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    command = [sys.executable, "-c", f"import time; open({str(runs)!r}, 'a').write('x'); time.sleep(1)"]
-    job = {"command": command, "heartbeat_max_age_seconds": 0, "start_grace_seconds": 0.05}
-    with a_home(tmp_path / "home", {"job": job}, make=Host) as home:
-        assert isinstance(home, Host)
-        started(home)
-        wait_until(lambda: home.status()["workers"][0]["state"] == "stopped", 20, "it has ended")
-        wait_until(lambda: home.status()["workers"][0]["fine"], 20, "its exit is known")
-        assert home.quick("stop").returncode == 0
-        home.supervisor("once", "--heal", "--worker-id", "job")
-        started(home)
-        home.supervisor("status")
-        assert runs.read_text() == "x"
-        assert home.json("send", "restart job", "--wait")["success"]
-        assert runs.read_text() == "xx", "a person may"

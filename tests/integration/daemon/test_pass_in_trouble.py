@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from tests.support.homes import Home, a_home
 

@@ -10,19 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor_core.code.git.changes import OPERATION_SECONDS
-from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.common.service import CANCEL_SECONDS
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.control.client import ask
 from supervisor_core.daemon.daemon import STOP_MARGIN_SECONDS
 from supervisor_core.daemon.handlers import (
-    BOUNDS,
-    CODE_OPERATIONS,
-    HANDLERS,
     LONGEST_STOP_SECONDS,
-    MOST_TAKEN_BACK,
-    longest_seconds,
     stop_limit_seconds,
 )
 from supervisor_core.diagnosis.reports.handlers import PART_SECONDS
@@ -45,10 +38,6 @@ def configured(folder: Path, **worker: float | str) -> SupervisorConfig:
     return load_supervisor_config(path, environ={})
 
 
-def test_every_handler_has_its_bound() -> None:
-    assert set(BOUNDS) == set(HANDLERS)
-
-
 def test_a_stop_leaves_time_for_a_report_in_hand(home: Home) -> None:
     daemon = home.start_daemon()
     told = ask(str(home.state_dir), {"do": "stop"})
@@ -64,28 +53,6 @@ def test_a_daemon_that_was_started_with_nohup_outlives_its_terminal(home: Home) 
     assert daemon.wait(20) == 0
     assert "received SIGTERM, stopping" in home.daemon_log()
     assert "received SIGHUP" not in home.daemon_log()
-
-
-def test_the_worker_that_takes_longest_counts(tmp_path: Path) -> None:
-    config = configured(tmp_path, stop_timeout_seconds=300, start_grace_seconds=20)
-    assert longest_seconds(config) > 320
-
-
-def test_a_rollback_of_as_many_commits_as_may_be_counts(tmp_path: Path) -> None:
-    most = next(each.high for each in CATALOG["rollback"].parameters if each.name == "commits_back")
-    assert most == MOST_TAKEN_BACK
-    worker = configured(tmp_path).worker("OrionMX")
-    assert BOUNDS["rollback_code"](worker) > (2 * MOST_TAKEN_BACK + CODE_OPERATIONS) * OPERATION_SECONDS
-
-
-def test_an_undo_may_take_as_long_as_pip_may(tmp_path: Path) -> None:
-    worker = configured(tmp_path).worker("OrionMX")
-    assert BOUNDS["undo_code"](worker) > 2 * worker.code.pip_timeout_seconds
-
-
-def test_several_installations_for_one_folder_go_one_after_the_other(tmp_path: Path) -> None:
-    one = longest_seconds(configured(tmp_path))
-    assert longest_seconds(configured(tmp_path, python="venv/bin/python")) >= one + 3 * 600
 
 
 def test_the_service_in_the_docs_leaves_that_time(tmp_path: Path) -> None:

@@ -15,9 +15,7 @@ import pytest
 
 from supervisor_core.commands.command import Outcome
 from supervisor_core.daemon import execution as executing
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
-from supervisor_core.daemon.single_pass.waiting_work import do_waiting_work
-from supervisor_core.daemon.single_pass.work import Findings
+from supervisor_core.daemon.single_pass import Findings, Supervisor, check_control_flags
 from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
@@ -136,6 +134,6 @@ class Contested(Ledger):
 def test_what_somebody_else_did_is_no_action_of_this_pass(home: Home) -> None:
     supervisor, findings = Supervisor(home.config, "OrionMX"), Findings()
     with Contested(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir)) as ledger:
-        do_waiting_work(supervisor.host, supervisor.worker, ledger, findings, StopRequest(), sweep=False)
+        check_control_flags(supervisor.host, supervisor.worker, ledger, findings, StopRequest())
     assert states(home) == ["done"]
     assert (findings.actions, findings.problems) == ([], [])

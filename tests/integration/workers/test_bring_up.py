@@ -13,7 +13,7 @@ import pytest
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.reconciliation.operations import WorkerOperations
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.processes.together import alone
 from supervisor_core.workers import observation as observing

@@ -88,7 +88,7 @@ def flip(new: Condition, at_ago: float, reason: str = "", old: Condition = Condi
 UPDATE = job("update_code", 150, label="new reader")
 CHANGE = RecentChange(UPDATE, ago(150), "OrionMX", BakeState.DEGRADED, undoable=True)
 FULL = Disk("the drive", "/nas", 12_288, 0.0)
-ADDED = RecentConfiguration(ANNA, ago(180), ago(178), ("OrionMX: added",), "config_20260205_1", failed=False)
+ADDED = RecentConfiguration(ANNA, ago(180), ("OrionMX: added",), "config_20260205_1")
 ROOMY = Disk("the state folder", "/var/lib/supervisor", 77_300_000_000, 60.0)
 
 TROUBLES: dict[str, WorkerFacts] = {

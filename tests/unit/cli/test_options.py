@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from supervisor_core.cli import COMMANDS, overview
 from supervisor_core.cli.options import SUBCOMMANDS, parser_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
@@ -27,15 +25,14 @@ def test_every_command_of_the_catalog_is_a_subcommand() -> None:
     assert set(FAMILIES) <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_help_of_each_has_a_sentence_and_an_example_that_it_accepts(name: str) -> None:
-    parser = parser_of(name)
-    text = parser.format_help()
-    assert max(map(len, text.splitlines())) <= 120
-    examples = re.findall(r"^  supervisor (.+)$", text.split("example")[1], re.MULTILINE)
-    assert examples
-    for example in examples:
-        assert example.split()[0] in (name.split(" ", maxsplit=1)[0], "daemon"), example
+def test_the_help_of_each_has_a_sentence_and_an_example_that_it_accepts() -> None:
+    for name in NAMES:
+        text = parser_of(name).format_help()
+        assert max(map(len, text.splitlines())) <= 120, name
+        examples = re.findall(r"^  supervisor (.+)$", text.split("example")[1], re.MULTILINE)
+        assert examples, name
+        for example in examples:
+            assert example.split()[0] in (name.split(" ", maxsplit=1)[0], "daemon"), example
 
 
 def test_the_options_of_all_are_known_without_importing_what_is_slow() -> None:

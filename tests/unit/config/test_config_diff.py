@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, compare, in_force, setting_digests
+from supervisor_core.config.diff import RESTART_WORDS, ChangedWorker, ConfigDiff, compare, in_force
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from tests.support.sampling import examples
 
@@ -86,9 +86,6 @@ def test_a_secret_that_changed_is_named_and_never_shown(tmp_path: Path) -> None:
     assert diff.restarted == (ChangedWorker("a", ("env.KEY", "env.OLD", "env.NEW")),)
     assert diff.needs_restart == ("inbox.secret", "database.url", "SLACK_BOT_TOKEN")
     assert "hidden" not in repr(diff) + json.dumps(diff.as_json()) + "".join(diff.in_words())
-    before, now = setting_digests(old), setting_digests(new)
-    assert [name for name in now if now[name] != before[name]] == ["inbox.secret", "database.url"]
-    assert "hidden" not in json.dumps(now)
 
 
 def test_what_needs_a_restart_of_the_daemon_is_named_by_its_key(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -22,8 +21,8 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.teams.manager import TeamManager
-from tests.support.daemon.agents import NOW, Troubled, at_once, put_supervisor, row_of
-from tests.support.daemon.reconciliation import AtOnce, configured, until
+from tests.support.daemon.agents import NOW, Troubled, at_once, row_of
+from tests.support.daemon.reconciliation import AtOnce, configured
 from tests.unit.common.test_services import run
 
 T = TypeVar("T")
@@ -162,19 +161,6 @@ def test_an_active_one_fails_only_where_something_is_broken_for_long(scene: Scen
     run(story())
 
 
-def test_a_paused_one_stays_paused_whatever_is_broken(scene: Scene) -> None:
-    async def story() -> None:
-        await scene.living.spawn()
-        await scene.living.follow()
-        await scene.agent.pause()
-        scene.broken = BROKEN
-        await scene.follow_after(0)
-        assert await scene.follow_after(2 * BROKEN_SECONDS) is S.PAUSED
-        assert scene.living.problem() == ""
-
-    run(story())
-
-
 def test_a_ledger_that_can_not_be_written_is_a_problem_and_is_tried_again(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -196,16 +182,6 @@ def test_a_ledger_that_can_not_be_written_is_a_problem_and_is_tried_again(
     assert not told[0].exc_info
 
 
-def test_what_nobody_expected_is_a_problem_as_well_and_raises_nothing(scene: Scene) -> None:
-    async def story() -> None:
-        scene.ledger.away = ZeroDivisionError("a mistake of ours")
-        await scene.living.spawn()
-        await scene.living.follow()
-        assert scene.living.problem() == "ZeroDivisionError: a mistake of ours"
-
-    run(story())
-
-
 def test_an_earlier_lifes_pause_is_known_also_where_this_life_can_not_be_written_down(scene: Scene) -> None:
     async def story() -> None:
         await scene.living.spawn()
@@ -218,22 +194,6 @@ def test_an_earlier_lifes_pause_is_known_also_where_this_life_can_not_be_written
         assert scene.rests()
         scene.ledger.away = None
         assert await scene.follow_after(5) is S.PAUSED
-
-    run(story())
-
-
-def test_a_pause_that_could_not_be_read_at_first_is_known_as_soon_as_it_can_be(scene: Scene) -> None:
-    async def story() -> None:
-        await scene.living.spawn()
-        await scene.living.follow()
-        await scene.agent.pause("paused by anna")
-        scene.begin()
-        scene.ledger.unread = FULL
-        await scene.living.spawn()
-        scene.ledger.unread, scene.ledger.away = None, FULL
-        await scene.living.follow()
-        assert scene.rests()
-        assert "disk is full" in scene.living.problem()
 
     run(story())
 
@@ -260,32 +220,5 @@ def test_teams_are_brought_into_line_again_where_that_failed_and_for_the_newest_
         writes = scene.ledger.writes
         await scene.living.follow()
         assert scene.ledger.writes == writes, "what is in line is not written again"
-
-    run(story())
-
-
-def test_each_other_supervisor_that_is_silent_is_told_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        await scene.living.spawn()
-        put_supervisor(scene.ledger, "OtherHost", last_heartbeat_at=NOW - timedelta(hours=1))
-        await scene.follow_after(0)
-        await scene.follow_after(living.FOLLOW_SECONDS)
-        put_supervisor(scene.ledger, "ThirdHost", last_heartbeat_at=NOW - timedelta(hours=1))
-        await scene.follow_after(living.FOLLOW_SECONDS)
-        await scene.follow_after(living.FOLLOW_SECONDS)
-        assert [words.split()[1] for words in scene.living.silent] == ["OtherHost", "ThirdHost"]
-
-    run(story())
-    told = [each.getMessage() for each in caplog.records if "is unresponsive" in each.getMessage()]
-    assert [words.split()[1] for words in told] == ["OtherHost", "ThirdHost"]
-
-
-def test_it_follows_by_itself_until_it_is_told_to_stop(scene: Scene) -> None:
-    async def story() -> None:
-        stopping = asyncio.Event()
-        task = asyncio.create_task(scene.living.run(stopping))
-        await until(lambda: scene.agent.status is S.ACTIVE, "it is active")
-        stopping.set()
-        await task
 
     run(story())

@@ -13,7 +13,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.monitoring import MonitoringSwitch
 from supervisor_core.storage import supervisors
-from supervisor_core.storage.supervisors import IllegalSupervisorMove, SupervisorStatus
+from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log
 from tests.support.daemon.agents import Troubled, at_once
 from tests.support.daemon.reconciliation import World, a_world, until
@@ -125,25 +125,6 @@ def test_asked_for_again_it_says_so_and_changes_and_writes_nothing(scene: Scene,
     scene.world.run(story())
 
 
-def test_two_who_ask_at_the_same_moment_make_one_change_and_one_row(scene: Scene) -> None:
-    async def story() -> None:
-        await scene.begin()
-        await asyncio.gather(scene.door(True, ANNA), scene.door(True, Issuer("cli:ben", "ben")))
-        assert len(scene.rows()) == 1
-
-    scene.world.run(story())
-
-
-def test_one_that_is_just_coming_up_can_not_be_paused_and_says_so(scene: Scene) -> None:
-    async def story() -> None:
-        await scene.agent.spawn()
-        with pytest.raises(IllegalSupervisorMove, match="starting"):
-            await scene.door(True, ANNA)
-        assert scene.rows() == []
-
-    scene.world.run(story())
-
-
 def test_the_door_answers_in_words_and_names_who_asked(scene: Scene) -> None:
     async def story() -> None:
         await scene.begin()
@@ -178,23 +159,6 @@ def test_while_it_rests_nothing_is_started_stopped_or_restarted_and_commands_go_
         assert world.runs("North")
         await scene.door(False, ANNA)
         await until(lambda: world.runs("North", "West") and not world.runs("South"), "all is caught up", SOON_SECONDS)
-
-    world.run(story())
-
-
-def test_a_wait_for_the_next_start_that_ends_meanwhile_starts_nothing_until_it_works_again(scene: Scene) -> None:
-    world = scene.world
-
-    async def story() -> None:
-        await scene.begin()
-        await until(lambda: world.state("North") == "running")
-        world.adapter.die("North")
-        await until(lambda: world.state("North") == "backing_off")
-        await scene.door(True, ANNA)
-        await asyncio.sleep(MINUTE_SECONDS)
-        assert not world.runs("North")
-        await scene.door(False, ANNA)
-        await until(lambda: world.runs("North"), "it has waited long enough", SOON_SECONDS)
 
     world.run(story())
 

@@ -12,14 +12,12 @@ import pytest
 
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
-from supervisor_core.daemon.daemon import Daemon
-from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
+from supervisor_core.daemon.reconciliation.observer import WorkerObserver
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.status import status_document, worker_documents
 from tests.support.daemon.agents import at_once
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
-from tests.support.waiting import wait_until
 
 SOON_SECONDS = 1.0
 
@@ -69,28 +67,6 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
     world.run(story())
 
 
-def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def breaks(_self: LagMeter, _stopping: asyncio.Event) -> None:
-        raise OSError("no clock here")
-
-    monkeypatch.setattr(LagMeter, "run", breaks)
-
-    async def story(daemon: Daemon, state_dir: str) -> None:
-        life = asyncio.create_task(daemon.run())
-        try:
-            document = await asyncio.to_thread(
-                wait_until, lambda: names_observer(state_dir), 30, "the observer is named"
-            )
-            assert "observer: OSError: no clock here" in document["supervisor"]["problem"]
-            assert not document["healthy"]
-        finally:
-            await asyncio.to_thread(ask, state_dir, {"do": "stop"})
-            assert await life == 0
-
-    with a_world(tmp_path, monkeypatch) as world:
-        asyncio.run(story(Daemon(world.parts), str(world.parts.host.config.state_dir)))
-
-
 def names_observer(state_dir: str) -> dict[str, Any]:
     """What the daemon answers at its control door, once that names the senses; empty until then."""
     try:
@@ -110,19 +86,6 @@ def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_i
         assert "no longer in the configuration" in shown(world)["North"]["reason"]
         assert not shown(world)["North"]["fine"]
         assert shown(world)["South"]["fine"]
-
-    world.run(story())
-
-
-def test_one_that_runs_and_is_quarantined_is_shown_with_its_quarantine(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        world.parts.host.quarantines.begin("North", "quarantined: it hangs again", datetime.now(UTC))
-        world.reconciler.plan_again()
-        await asyncio.sleep(SOON_SECONDS)
-        north = shown(world)["North"]
-        assert (north["state"], north["quarantined"], north["fine"]) == ("running", True, False)
-        assert "quarantined: it hangs again" in north["reason"]
 
     world.run(story())
 

@@ -13,7 +13,7 @@ import pytest
 from supervisor_core.commands.labels import validate_label
 from supervisor_core.common.errors import ConfigError, UsageError
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
-from supervisor_core.daemon.single_pass.supervisor import Supervisor
+from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.workers.heartbeats.files import (
     get_heartbeat_age_seconds,
     read_heartbeat_file,

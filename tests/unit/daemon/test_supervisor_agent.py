@@ -6,7 +6,6 @@ The loop's clock is virtual, as in the tests of services.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.common.events import Event
 from supervisor_core.common.times import to_text
 from supervisor_core.daemon.services.agent import EVENTS, SupersededError, SupervisorAgent
 from supervisor_core.storage import schema
@@ -25,15 +23,12 @@ from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.store import EngineTransactions
 from supervisor_core.storage.supervisors import (
     ALIVE,
-    MOVES,
     IllegalSupervisorMove,
     SupervisorMove,
     SupervisorStatus,
-    is_unresponsive,
-    next_status,
 )
 from supervisor_core.workers.heartbeats.service import RETRY_SECONDS
-from tests.support.daemon.agents import NOW, WAY, Heard, Troubled, ask, at_once, brought_to, put_supervisor, row_of
+from tests.support.daemon.agents import NOW, Heard, Troubled, ask, at_once, brought_to, row_of
 from tests.support.sampling import examples
 from tests.unit.common.test_services import now, run
 
@@ -112,64 +107,7 @@ def world(database: EngineTransactions) -> World:
 # The table
 
 
-def test_the_table_above_has_every_move_from_every_status() -> None:
-    assert set(EXPECTED) == set(itertools.product(S, M))
-
-
-@pytest.mark.parametrize(("status", "move"), EXPECTED)
-def test_each_move_leads_where_it_should_or_is_refused(status: SupervisorStatus, move: SupervisorMove) -> None:
-    expected = EXPECTED[status, move]
-    if expected == ILLEGAL:
-        with pytest.raises(IllegalSupervisorMove, match=f"{status} can't {move}"):
-            next_status(status, move)
-    else:
-        assert next_status(status, move) is expected
-
-
-def test_the_ways_from_status_to_status_are_those_of_the_requirements() -> None:
-    found = {status: {to for to in moves.values() if to is not status} for status, moves in MOVES.items()}
-    assert found == {
-        S.SPAWNING: {S.ACTIVE, S.FAILED},
-        S.ACTIVE: {S.PAUSED, S.FAILED, S.TERMINATED},
-        S.PAUSED: {S.ACTIVE, S.TERMINATED},
-        S.FAILED: {S.ACTIVE, S.TERMINATED},
-        S.TERMINATED: set(),
-    }
-
-
-def test_a_status_is_stored_by_its_name_in_capitals() -> None:
-    assert [str(status) for status in S] == ["SPAWNING", "ACTIVE", "PAUSED", "FAILED", "TERMINATED"]
-
-
 # The agent
-
-
-@pytest.mark.parametrize(("status", "move"), EXPECTED)
-def test_the_agent_does_exactly_what_the_table_says(
-    world: World, status: SupervisorStatus, move: SupervisorMove, caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = EXPECTED[status, move]
-    if (status, move) == (S.TERMINATED, M.START):
-        expected = S.ACTIVE  # a new life, which begins as every other one
-
-    async def story() -> None:
-        agent = world.agent()
-        await brought_to(agent, status)
-        before, world.heard.events[:] = row_of(world.database, world.id), []
-        caplog.clear()
-        if expected == ILLEGAL:
-            with pytest.raises(IllegalSupervisorMove):
-                await ask(agent, move)
-        else:
-            await ask(agent, move)
-        changed = expected not in (ILLEGAL, status)
-        assert agent.status == world.status == (expected if changed else status)
-        assert (row_of(world.database, world.id) == before) is not changed
-        assert world.heard.kinds == ([EVENTS[move].split(".")[1]] if changed and move in EVENTS else [])
-        warned = [record for record in caplog.records if record.levelno == logging.WARNING]
-        assert bool(warned) == (expected is status)
-
-    run(story())
 
 
 @settings(max_examples=examples(60))
@@ -241,47 +179,6 @@ def test_a_move_that_the_database_does_not_take_has_not_happened_and_may_be_aske
     run(story())
 
 
-def test_a_move_that_was_written_and_whose_answer_was_lost_is_found_by_the_next_try(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent()
-        await agent.start()
-        world.database.answers_lost = ConnectionError("gone")
-        with pytest.raises(ConnectionError):
-            await agent.pause("a storm")
-        assert (agent.status, world.status) == (S.ACTIVE, S.PAUSED)
-        world.database.answers_lost = None
-        await agent.pause("a storm")
-        assert agent.status is S.PAUSED
-
-    run(story())
-    assert world.heard.kinds == ["started", "paused"]
-
-
-def test_a_listener_that_fails_changes_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    class Broken:
-        def publish(self, event: Event) -> None:
-            raise RuntimeError("nobody listens")
-
-    async def story() -> None:
-        agent = world.agent(event_bus=Broken())
-        await agent.start()
-        assert agent.status is world.status is S.ACTIVE
-
-    run(story())
-    assert "supervisor.started" in caplog.text
-
-
-def test_who_asks_twice_at_once_gets_one_move_and_one_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        agent = world.agent()
-        await asyncio.gather(agent.start(), agent.start())
-        await asyncio.gather(agent.pause(), agent.pause(), agent.pause())
-
-    run(story())
-    assert world.heard.kinds == ["started", "paused"]
-    assert caplog.text.count("changes nothing") == 3
-
-
 def test_a_move_is_done_to_the_end_although_nobody_waits_for_it_any_more(world: World) -> None:
     async def story() -> None:
         begun, go_on = asyncio.Event(), asyncio.Event()
@@ -350,18 +247,6 @@ def test_a_pause_outlives_the_process_with_its_reason_until_somebody_resumes(wor
     run(story())
 
 
-def test_a_pause_is_kept_by_a_life_that_never_came_up(world: World) -> None:
-    async def story() -> None:
-        await brought_to(world.agent(), S.PAUSED)
-        failing = world.agent()
-        await failing.fail("no drive")
-        assert row_of(world.database, world.id).paused
-        await failing.start()
-        assert failing.status is S.PAUSED
-
-    run(story())
-
-
 def test_a_process_that_was_thought_dead_gets_no_move_into_its_successors_row(world: World) -> None:
     async def story() -> None:
         older, younger = world.agent(), world.agent()
@@ -372,15 +257,6 @@ def test_a_process_that_was_thought_dead_gets_no_move_into_its_successors_row(wo
                 await ask(older, move)
         assert older.status is S.ACTIVE
         assert world.status is S.ACTIVE
-
-    run(story())
-
-
-def test_a_reason_of_any_kind_fits_into_its_row(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent()
-        await agent.fail("line\nbreak \0 \ud800 " + "x" * 1000)
-        assert len(row_of(world.database, world.id).reason or "") == 255
 
     run(story())
 
@@ -416,41 +292,6 @@ def test_it_beats_every_thirty_seconds_while_it_is_up_and_leaves_no_task(world: 
     run(story())
 
 
-def test_with_zero_seconds_it_never_beats(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent(heartbeat_seconds=0)
-        await agent.start()
-        assert tasks_left() == set()
-        await asyncio.sleep(100)
-        assert beats_of(world) is None
-        await agent.stop()
-
-    run(story())
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf")])
-def test_a_heartbeat_that_makes_no_sense_is_refused(world: World, seconds: float) -> None:
-    with pytest.raises(ValueError, match="0 for none"):
-        world.agent(heartbeat_seconds=seconds)
-
-
-def test_a_failed_one_is_silent_and_beats_again_once_it_is_started_again(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent(heartbeat_seconds=30)
-        await agent.start()
-        await agent.fail("no drive")
-        assert tasks_left() == set()
-        await asyncio.sleep(100)
-        assert beats_of(world) == 0
-        await agent.start()
-        assert beats_of(world) == 100
-        await asyncio.sleep(31)
-        assert beats_of(world) == 130
-        await agent.stop()
-
-    run(story())
-
-
 def test_errors_of_a_heartbeat_are_told_once_for_each_kind_and_end_nothing(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -478,22 +319,6 @@ def test_errors_of_a_heartbeat_are_told_once_for_each_kind_and_end_nothing(
     assert "OSError" in errors[0]
     assert "RuntimeError" in errors[1]
     assert caplog.text.count("is written again") == 1
-
-
-def test_a_stop_that_fails_leaves_the_heartbeat_going(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent(heartbeat_seconds=30)
-        await agent.start()
-        world.database.away = OSError("the disk is full")
-        with pytest.raises(OSError, match="full"):
-            await agent.stop()
-        world.database.away = None
-        await asyncio.sleep(31)
-        assert beats_of(world) == 30
-        await agent.stop()
-        assert tasks_left() == set()
-
-    run(story())
 
 
 def test_a_stop_does_not_wait_for_a_heartbeat_that_hangs(world: World) -> None:
@@ -535,64 +360,3 @@ def test_a_process_that_was_thought_dead_says_that_its_row_is_anothers_and_leave
 
 
 # Others
-
-
-@pytest.mark.parametrize(
-    ("status", "last", "every", "silent"),
-    [
-        (S.ACTIVE, 89.9, 30, False),
-        (S.ACTIVE, 90, 30, True),
-        (S.PAUSED, 90, 30, True),
-        (S.ACTIVE, 90, 60, False),
-        (S.ACTIVE, 180, 60, True),
-        (S.ACTIVE, None, 30, True),
-        (S.ACTIVE, None, 2000, False),
-        (S.ACTIVE, 9999, 0, False),
-        (S.ACTIVE, -50, 30, False),
-        (S.SPAWNING, 9999, 30, False),
-        (S.FAILED, 9999, 30, False),
-        (S.TERMINATED, 9999, 30, False),
-    ],
-)
-def test_unresponsive_is_who_should_be_there_and_has_missed_three_of_its_own_heartbeats(
-    status: SupervisorStatus, last: float | None, every: float, silent: bool
-) -> None:
-    beat = None if last is None else NOW - timedelta(seconds=last)
-    assert is_unresponsive(status, beat, NOW - timedelta(hours=1), every, NOW) is silent
-
-
-def test_the_others_that_are_silent_are_found_and_said_in_words(world: World) -> None:
-    names = {word: f"{word}-{world.id}" for word in ("silent", "never", "well", "gone", "quiet")}
-    long_ago = NOW - timedelta(seconds=100)
-    put_supervisor(world.database, names["silent"], last_heartbeat_at=long_ago)
-    put_supervisor(world.database, names["never"], last_heartbeat_at=None, started_at=long_ago)
-    put_supervisor(world.database, names["well"])
-    put_supervisor(world.database, names["gone"], last_heartbeat_at=long_ago, status=S.TERMINATED)
-    put_supervisor(world.database, names["quiet"], last_heartbeat_at=long_ago, heartbeat_seconds=0.0)
-
-    async def story() -> dict[str, str]:
-        agent = world.agent(heartbeat_seconds=1)
-        await agent.start()
-        found = await agent.unresponsive(NOW)
-        await agent.stop()
-        return {each.row.supervisor_id: each.in_words() for each in found if world.id in each.row.supervisor_id}
-
-    words = run(story())
-    assert set(words) == {names["silent"], names["never"]}
-    assert "on elsewhere (pid 4711) is unresponsive: it missed 3 heartbeats" in words[names["silent"]]
-    assert "it missed 3 heartbeats, and sent none since it started" in words[names["never"]]
-
-
-def test_it_does_not_accuse_itself(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent(heartbeat_seconds=30)
-        await agent.start()
-        found = await agent.unresponsive(NOW + timedelta(days=1))
-        await agent.stop()
-        assert world.id not in {each.row.supervisor_id for each in found}
-
-    run(story())
-
-
-def test_every_status_can_be_reached_in_these_tests() -> None:
-    assert set(WAY) == set(S)

@@ -146,29 +146,12 @@ class TestWithoutATerminal:
         assert (mode(tmp_path / ".env"), mode(tmp_path / "config.yaml")) == (0o600, 0o640)
         assert "fetcher" in (tmp_path / "config.yaml").read_text()
 
-    def test_a_file_with_a_token_is_a_token(self, tmp_path: Path) -> None:
-        (tmp_path / ".env").write_text("SLACK_BOT_TOKEN_FILE=bot\nSLACK_APP_TOKEN_FILE=app\n")
-        said = init(tmp_path, "--yes", "--no-worker", "--slack").stdout
-        assert "Create the Slack app" not in said
-        assert "xoxb-" not in (tmp_path / ".env").read_text()
-
     def test_an_existing_configuration_with_mistakes_is_named_and_nothing_is_written(self, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("worker: {}\n")
         done = init(tmp_path)
         assert done.returncode == 2
         assert "did you mean workers?" in done.stderr
         assert content(tmp_path).keys() == {"config.yaml"}
-
-    def test_another_folder_is_made_and_named_in_what_is_next(self, tmp_path: Path) -> None:
-        done = init(tmp_path, "new/place", "--yes", *WORKER)
-        path = tmp_path / "new" / "place" / "config.yaml"
-        assert f"supervisor daemon start --config {path}" in done.stdout
-        assert path.exists()
-
-    def test_files_of_other_tools_are_pointed_out(self, tmp_path: Path) -> None:
-        (tmp_path / "supervisord.conf").write_text("[supervisord]")
-        said = init(tmp_path, "--yes", *WORKER).stdout
-        assert f"run `supervisor import {tmp_path / 'supervisord.conf'}` first" in said
 
 
 def test_its_host_starts_and_runs_the_worker(tmp_path: Path) -> None:
@@ -315,17 +298,6 @@ def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: bytes) -> No
         assert terminal.end() == 130
     assert "Nothing was written." in terminal.shown
     assert content(tmp_path) == {}
-
-
-def test_options_answer_their_questions_on_a_terminal_too(tmp_path: Path) -> None:
-    words = ("--name", "orion", "--state-dir", "var", "--drive", "", "--no-slack", "--worker", "a", "--command", "x")
-    with on_a_terminal(tmp_path, *words) as terminal:
-        terminal.answer("Working directory", "")
-        terminal.answer("Heartbeat timeout", "")
-        terminal.answer("Its team", "")
-        assert terminal.end() == 0
-    assert "Name of this host [" not in terminal.shown
-    assert load_supervisor_config(tmp_path / "config.yaml", environ={}).supervisor.id == "orion"
 
 
 # The unit

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -124,22 +124,6 @@ def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
     won = at_once(lambda: walk(S.PAUSED), lambda: walk(S.FAILED))
     assert sorted(won) == [False, True]
     assert row_of(database, HOST).reason == row_of(database, HOST).status
-
-
-def test_the_silent_one_among_several_is_found(engine: Engine) -> None:
-    database, now = EngineTransactions(engine), datetime.now(UTC)
-    put_supervisor(database, "West", last_heartbeat_at=now - timedelta(seconds=90))
-    put_supervisor(database, "East", last_heartbeat_at=now - timedelta(seconds=89))
-    put_supervisor(database, "north", last_heartbeat_at=None, started_at=now - timedelta(seconds=90))
-
-    async def story() -> list[str]:
-        agent = SupervisorAgent(HOST, engine, heartbeat_seconds=30)
-        await agent.start()
-        found = await agent.unresponsive(now)
-        await agent.stop()
-        return sorted(each.row.supervisor_id for each in found)
-
-    assert asyncio.run(story()) == ["West", "north"]
 
 
 def test_it_lives_in_a_hosts_own_ledger(tmp_path: Path) -> None:

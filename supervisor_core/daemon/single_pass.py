@@ -1,0 +1,382 @@
+"""The single pass for one worker, as `supervisor once` runs it under a task scheduler.
+
+It takes flags, runs waiting commands, plans and observes by the same functions as the daemon, once and in this order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from supervisor_core.code.checkout_lock import checkout_shared
+from supervisor_core.code.recovery import report_interrupted
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.daemon import execution
+from supervisor_core.daemon.environment import (
+    flag_trust,
+    logging_as_configured,
+    opened_ledger,
+    prepare_state_dir,
+    validate_supervisor_environment,
+)
+from supervisor_core.daemon.execution import OutcomeNotWritten, RetryLimit, execute
+from supervisor_core.daemon.ownership import BusyError, pass_ownership
+from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
+from supervisor_core.daemon.services.forwarder import send_now
+from supervisor_core.daemon.services.monitoring import record_pause_flag_change
+from supervisor_core.daemon.services.retention import sweep
+from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.host.logging.log import worker_context
+from supervisor_core.host.old_files import next_sweep
+from supervisor_core.host.process_facts.signals import StopRequest, catch_stop_signals
+from supervisor_core.intake.inbox.intake import FlagIntake
+from supervisor_core.jobs import results
+from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.handler_checks import check_alone
+from supervisor_core.storage.store import Ledger
+from supervisor_core.workers.context import HostContext, open_doors
+from supervisor_core.workers.health import FROZEN_SECONDS, Health
+from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
+from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.observation import observe_workers
+from supervisor_core.workers.output.delivery import maintain_output
+from supervisor_core.workers.pauses import PauseFlagChange
+from supervisor_core.workers.planning import ActionKind, plan
+from supervisor_core.workers.restarts.history import finished_reason
+from supervisor_core.workers.restarts.limits import note_start, restarts_count
+from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
+from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
+
+WELL, UNWELL, INTERRUPTED = 0, 1, 130
+LOOK_AGAIN_SECONDS = 0.5
+"""Pause between two checks of a worker that was just stopped by a signal, until it continues or counts as frozen."""
+
+SWEEP_SECONDS = 2.0
+"""The time a pass has for deleting what is old."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Findings:
+    """`actions` are names of handlers, and `started`; `problems` are sentences. Without problems all went well."""
+
+    actions: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def well(self) -> bool:
+        """True if nothing failed."""
+        return not self.problems
+
+    def fail(self, problem: str, level: int = logging.ERROR) -> None:
+        """Note it, and say it in the log; once, however many meet it."""
+        if problem not in self.problems:
+            log.log(level, "%s", problem)
+            self.problems.append(problem)
+
+    def note(self, problem: str) -> None:
+        """Note what the log says already."""
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    @contextmanager
+    def collect_errors(self) -> Iterator[None]:
+        """Run one step; its error becomes a finding, and the pass continues to its heartbeat."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (a pass that ended here would leave an old heartbeat that says "well")
+            self.fail(_error_text(error))
+
+
+def _error_text(error: Exception) -> str:
+    """Describe an error; the log has the details of an unexpected one."""
+    if isinstance(error, SupervisorError | OSError):
+        return str(error)
+    log.error("a step of the pass failed", exc_info=error)
+    return f"Unexpected {describe(error)}. See the log for details."
+
+
+class Supervisor:
+    """One worker's supervisor. An invalid configuration is refused with a line for each mistake."""
+
+    def __init__(self, config_path: str | Path | None = None, worker_id: str | None = None) -> None:
+        self.config = load_supervisor_config(config_path)
+        self.worker = self.config.pick_worker(worker_id)
+        self.host = open_doors(self.config)
+        self.findings = Findings()
+        self.held_by = ""
+        """The holder of a lock that the pass needs; empty if the pass had it."""
+        self._stop_request = StopRequest()
+        self._is_owner = False
+        self._open_ledger: Ledger | None = None
+        self.host.pauses.hand_made = self._record_pause_flag_change
+
+    def run_once(self, *, heal: bool = False) -> int:
+        """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
+        prepare_state_dir(self.config)
+        self.findings, self.held_by = Findings(), ""
+        with (
+            logging_as_configured(self.config, self.host.drive),
+            catch_stop_signals() as stop_request,
+            ExitStack() as held,
+        ):
+            self._stop_request = stop_request
+            try:
+                with worker_context(self.worker.id), self._ownership():
+                    with self.findings.collect_errors():
+                        held.enter_context(self._ledger())
+                    self._pass(heal=heal)
+            except BusyError as error:
+                self.held_by = str(error)
+                return WELL
+            # The locks are free: nobody waits for the shared database, or for old rows.
+            for work in (self._send_to_shared_database, self._sweep):
+                if not stop_request:
+                    with self.findings.collect_errors():
+                        work()
+        if stop_request:
+            return INTERRUPTED
+        return WELL if self.findings.well else UNWELL
+
+    def check_watcher_health(self) -> dict[str, Any]:
+        """The worker as `status --json` shows it, with `running` and `healthy`."""
+        status = self.observe()
+        healthy = status.verdict.health is Health.HEALTHY
+        return {**status.as_json(), "running": status.found.identity is not None, "healthy": healthy}
+
+    def observe(self) -> WorkerStatus:
+        """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
+        return observe_workers(self.host, [self.worker], patient=True)[0]
+
+    def check_control_flags(self) -> list[str]:
+        """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
+        with self._ownership(), self._ledger() as ledger:
+            return check_control_flags(self.host, self.worker, ledger, self.findings, self._stop_request)
+
+    def write_heartbeat_file(self, status: WorkerStatus | None = None) -> bool:
+        """Write the supervisor's heartbeat to the drive; False, with a finding, on a failure."""
+        try:
+            write_heartbeat_files(self.host, [self._heartbeat(status or self._observe_if_possible())])
+        except (DriveUnavailable, OSError) as error:
+            self.findings.fail(str(error))
+            return False
+        return True
+
+    def report_heartbeat_to_database(self, status: WorkerStatus | None = None) -> bool:
+        """Record the heartbeats of the supervisor and its worker in the ledger; False, with a finding, on a failure."""
+        status = status or self._observe_if_possible()
+        shares = not self.config.shared_database_disabled
+        write = partial(write_heartbeat_rows, said=self._heartbeat(status), seen=status, shares=shares)
+        try:
+            with self._ledger() as ledger:
+                ledger.write(write)
+        except Exception as error:  # noqa: BLE001 (the file must still be written, and say so)
+            self.findings.fail(f"The heartbeat couldn't be recorded. {_error_text(error)}")
+            return False
+        return True
+
+    def _pass(self, *, heal: bool) -> None:
+        begun = time.monotonic()
+        before: WorkerStatus | None = None
+        after: WorkerStatus | None = None
+        commands_done = False
+        with self.findings.collect_errors():
+            for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
+                self.findings.fail(issue)
+        with self.findings.collect_errors():
+            before = self.observe()
+        with self.findings.collect_errors():
+            self.check_control_flags()
+            commands_done = True
+        with self.findings.collect_errors():
+            self._settle_pause(before)
+        with self.findings.collect_errors():
+            after = self._observe_until_certain()
+            if heal and commands_done and not self._stop_request:  # else a waiting command may be a pause
+                after = self._start_if_needed(after)
+        try:
+            maintain_output(self.host, self.worker.id)
+        except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
+            log.warning("the output of %s is kept in the state folder: %s", self.worker.id, error)
+        self._record_problems(before, after)
+        # The row first, so that the file tells of its failure; and once more if the file is what failed.
+        is_recorded = self.report_heartbeat_to_database(after)
+        if not self.write_heartbeat_file(after) and is_recorded:
+            self.report_heartbeat_to_database(after)
+        done = ", ".join(self.findings.actions) or "nothing to do"
+        log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+
+    def _settle_pause(self, before: WorkerStatus | None) -> None:
+        """Tell the drive of our pause; what was changed there by hand is followed, or put back."""
+        self.host.pauses.settle(self.worker.id)
+        if before is not None and before.pause_differs:
+            self.host.pauses.read(self.worker.id)
+
+    def _observe_until_certain(self) -> WorkerStatus:
+        """A worker that has just been stopped by a signal is watched until it continues or counts as frozen."""
+        deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
+        while True:
+            status = self.observe()
+            frozen = status.observation.frozen_seconds
+            if frozen is None or frozen >= FROZEN_SECONDS or self._stop_request or time.monotonic() >= deadline:
+                return status
+            time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
+
+    def _start_if_needed(self, status: WorkerStatus) -> WorkerStatus:
+        """Start a worker that should run and doesn't, once, within its `restart.max_per_hour`."""
+        worker, config = self.worker, self.config
+        quarantined = worker.quarantined or status.quarantine is not None
+        desired = DesiredState("", worker.enabled, quarantined, status.pause is not None)
+        actual = ActualState(status.observation.state, ended=bool(self._finished_reason(status)))
+        if plan({worker.id: desired}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
+            return status
+        try:
+            with checkout_shared(self.host, worker, wait=False) as ours:
+                if not ours:  # whoever changes its code has stopped it, and starts it
+                    return status
+                if self.host.pauses.read(worker.id) is None:  # the observation may have missed a flag
+                    found = look_for_watcher(
+                        self.host.processes, self.host.drive, config, worker, Search.IF_STOPPED
+                    ).found
+                    if found.identity is None:
+                        check_alone(found)
+                        # An ordered end means that our stop was interrupted, not that the worker exited on its own.
+                        if not found.ordered and restarts_count(self.host.drive):
+                            note_start(config.state_dir, worker, datetime.now(UTC))
+                        self.findings.actions.append("started")
+                        start_watcher(self.host.processes, self.host.drive, config, worker, found)
+        except (SupervisorError, OSError) as error:
+            self.findings.fail(f"{worker.id} can't start: {error}")
+        return self.observe()
+
+    def _finished_reason(self, status: WorkerStatus) -> str:
+        return finished_reason(self.config.state_dir, self.worker, status.found)
+
+    def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
+        """Report the problems of the worker at the end of the pass; earlier ones are only mentioned."""
+        if before and after and before.in_words() != after.in_words():
+            log.info("%s was %s before this pass and is now %s", self.worker.id, before.in_words(), after.in_words())
+        if after and not after.verdict.fine and not self._finished_reason(after):
+            level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
+            self.findings.fail(after.problem, level)
+        if self._stop_request:
+            self.findings.fail(
+                f"Received {self._stop_request.by}, stopping. The next pass does the rest.", logging.WARNING
+            )
+
+    def _observe_if_possible(self) -> WorkerStatus | None:
+        try:
+            return self.observe()
+        except Exception as error:  # noqa: BLE001 (the heartbeat must still be written)
+            self.findings.fail(_error_text(error))
+            return None
+
+    def _heartbeat(self, status: WorkerStatus | None) -> SupervisorHeartbeat:
+        return SupervisorHeartbeat(
+            supervisor_id=self.config.supervisor.id,
+            worker_id=self.worker.id,
+            at=datetime.now(UTC),
+            success=self.findings.well,
+            error="; ".join(self.findings.problems) or None,
+            actions=tuple(self.findings.actions),
+            state=status.in_words() if status else "unknown",
+        )
+
+    def _send_to_shared_database(self) -> None:
+        if not self.config.shared_database_disabled:
+            with self._ledger() as ledger:
+                send_now(self.config, ledger)
+
+    def _sweep(self) -> None:
+        """Once a day, delete old rows and files for a moment; the next pass continues."""
+        now, deadline = datetime.now(UTC), time.monotonic() + SWEEP_SECONDS
+        if next_sweep(self.config.state_dir, now) <= now:
+            with self._ledger() as ledger:
+                for _ in sweep(self.host, ledger, now):
+                    if self._stop_request or time.monotonic() > deadline:
+                        return
+
+    def _record_pause_flag_change(self, change: PauseFlagChange) -> None:
+        with self._ledger() as ledger:
+            record_pause_flag_change(lambda: self.config, lambda: ledger, change)
+
+    @contextmanager
+    def _ledger(self) -> Iterator[Ledger]:
+        """The ledger, opened once for a pass."""
+        if self._open_ledger is not None:
+            yield self._open_ledger
+            return
+        with opened_ledger(self.config) as ledger:
+            self._open_ledger = ledger
+            try:
+                yield ledger
+            finally:
+                self._open_ledger = None
+
+    @contextmanager
+    def _ownership(self) -> Iterator[None]:
+        """Hold the locks of the pass for this worker; raise `BusyError` if another process has them."""
+        if self._is_owner:
+            yield
+            return
+        prepare_state_dir(self.config)
+        with pass_ownership(self.config.state_dir, self.worker.id):
+            self._is_owner = True
+            try:
+                yield
+            finally:
+                self._is_owner = False
+
+
+def check_control_flags(
+    host: HostContext,
+    worker: WorkerSettings,
+    ledger: Ledger,
+    findings: Findings,
+    stop_request: StopRequest,
+) -> list[str]:
+    """Report interrupted jobs, take the worker's flags, and run waiting jobs by priority; return the actions taken.
+
+    Once told to stop, nothing more starts: the rest stays a row or a flag for the next pass.
+    """
+    before = len(findings.actions)
+    for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
+        findings.note(f"{ended.command} was interrupted and isn't run again")
+    if not stop_request:
+        try:
+            host.drive.check()
+            host.drive.call(host.inbox.prepare)
+            rejected = FlagIntake(host, ledger, [worker.id], flag_trust(host.config)).sweep().rejected
+        except (DriveUnavailable, OSError) as error:
+            findings.fail(str(error))
+        else:
+            if rejected:
+                flags = "1 flag was rejected" if rejected == 1 else f"{rejected} flags were rejected"
+                findings.fail(f"{flags}; see the .reason.txt beside each")
+        unblock_worker(host, ledger, worker.id)
+    limit = RetryLimit(lambda: stop_request, execution.PASS_PATIENCE_SECONDS)
+    next_job = partial(jobs.next_to_run, worker_id=worker.id, parallel=host.config.supervisor.parallel)
+    while not stop_request and (job := ledger.read(next_job)):
+        try:
+            outcome = execute(job, host, ledger, limit=limit)
+        except OutcomeNotWritten as error:  # the next job would meet the same ledger
+            findings.actions.append(job.handler)
+            findings.fail(str(error))
+            break
+        if outcome is not None:  # else somebody else had it
+            findings.actions.append(job.handler)
+            if not outcome.success:
+                findings.note(f"{job.command} failed: {outcome.error}")
+    while results.deliver(host, ledger):
+        pass
+    return findings.actions[before:]

@@ -1,1 +1,0 @@
-"""The single pass for one worker, as a task scheduler runs it."""
