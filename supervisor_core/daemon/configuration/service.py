@@ -20,7 +20,6 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import CONFIGURATION
 from supervisor_core.common.times import to_text
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, in_force, list_names
 from supervisor_core.config.load import SupervisorConfig, put_commands_in_force, read_config
 from supervisor_core.daemon.configuration import last_good
@@ -160,7 +159,6 @@ class ConfigService(Service):
         with contextlib.suppress(_Stopped):
             while not stopping.is_set():
                 seconds = POLL_BESIDE_SECONDS if self._watches.all_heard else POLL_SECONDS
-                seconds = in_step(seconds)
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
                 self.pulse.beat()

@@ -13,7 +13,7 @@ import pytest
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.daemon import Daemon
-from supervisor_core.daemon.reconciliation.observer import LagMeter, WorkerObserver
+from supervisor_core.daemon.reconciliation.observer import SuspensionClock, WorkerObserver
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.status import status_document, worker_documents
@@ -70,10 +70,10 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
 
 
 def test_a_service_behind_that_is_in_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def breaks(_self: LagMeter, _stopping: asyncio.Event) -> None:
+    async def breaks(*_: object) -> None:
         raise OSError("no clock here")
 
-    monkeypatch.setattr(LagMeter, "run", breaks)
+    monkeypatch.setattr(SuspensionClock, "run", breaks)
 
     async def story(daemon: Daemon, state_dir: str) -> None:
         life = asyncio.create_task(daemon.run())
