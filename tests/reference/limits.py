@@ -29,8 +29,9 @@ from supervisor_core.daemon.single_pass import supervisor as single_pass
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
-from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE
+from supervisor_core.host.files import MAX_JSON_BYTES
 from supervisor_core.host.logging import excerpts, log
+from supervisor_core.host.open_folder import SYNCS_AT_ONCE
 from supervisor_core.intake import scheduler
 from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage

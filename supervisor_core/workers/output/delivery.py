@@ -34,7 +34,8 @@ def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
     drive.make_folder(path.parent)
     append = partial(drive_files.append, mode=mode, max_bytes=limits.max_bytes, backups=limits.backups)
     for _ in range(PIECES_IN_A_ROW):
-        dropped, data = output.read_undelivered(PIECE_BYTES)
+        dropped, data = output.read_undelivered(min(PIECE_BYTES, limits.max_bytes))
+        data = data[: data.rfind(b"\n") + 1] or data
         if not data:
             return False
         notice = f"[supervisor] {dropped} bytes of output were dropped here.\n".encode() if dropped else b""
