@@ -70,37 +70,6 @@ def test_once_it_comes_back_calls_go_through_again(drive: Drive) -> None:
     assert drive.call(lambda: 7) == 7
 
 
-def test_a_call_that_hangs_and_then_fails_has_come_back_as_well(drive: Drive) -> None:
-    release = threading.Event()
-
-    def fail() -> None:
-        release.wait()
-        raise OSError("stale file handle")
-
-    with pytest.raises(DriveUnavailable):
-        drive.call(fail, timeout=SOON)
-    release.set()
-    wait_until(lambda: not drive.hangs, 5, "the call came back")
-
-
-def test_a_real_pipe_that_nobody_writes_is_a_drive_that_hangs(drive: Drive, tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(DriveUnavailable):
-        drive.call(pipe.read_bytes, timeout=SOON)
-    pipe.write_bytes(b"back")
-    wait_until(lambda: not drive.hangs, 5, "the pipe was read")
-
-
-def test_however_often_it_hangs_it_is_used_again(drive: Drive) -> None:
-    for _ in range(10):  # more often than there are threads
-        release = threading.Event()
-        hang(drive, release)
-        release.set()
-        wait_until(lambda: not drive.hangs, 5, "the call came back")
-    assert drive.call(lambda: 7) == 7
-
-
 def test_a_call_that_could_not_begin_is_taken_back(tmp_path: Path) -> None:
     drive = Drive(tmp_path, timeout_seconds=5, threads=1)
     release, entered, begun = threading.Event(), threading.Event(), threading.Event()
@@ -141,19 +110,6 @@ def test_a_drive_that_is_not_there_is_an_error_and_is_never_made(tmp_path: Path)
     root.rmdir()
     with pytest.raises(DriveUnavailable):
         drive.check()
-
-
-def test_threads_are_made_as_needed_up_to_the_limit_and_used_again() -> None:
-    threads = DaemonThreads("pool-under-test", 3)
-    used: set[int] = set()
-    for _ in range(20):
-        used.add(threads.submit(threading.get_ident).result(5))
-    assert len(used) <= 3
-    release = threading.Event()
-    futures = [threads.submit(release.wait, 5) for _ in range(10)]
-    wait_until(lambda: sum(future.running() for future in futures) == 3, 5, "three run at a time")
-    release.set()
-    assert all(future.result(5) for future in futures)
 
 
 def test_a_call_never_waits_behind_one_that_hangs_while_a_thread_may_be_made() -> None:
