@@ -14,7 +14,7 @@ from pathlib import Path
 
 from supervisor_core.config.raw import ENV_FILE, MAX_BYTES
 from supervisor_core.host.folder_watch import FolderWatch
-from supervisor_core.host.inbox import user_name
+from supervisor_core.host.permissions import user_name
 
 LONGEST_CHAIN = 8
 """Links that lead to links; one that is longer leads to itself."""
