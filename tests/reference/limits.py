@@ -136,7 +136,11 @@ def _workers() -> Rows:
     yield "Run after which a restart doesn't wait", duration(policy.HEALTHY_SECONDS)
     yield "Time until a stopped process counts as frozen", duration(FROZEN_SECONDS)
     yield "Tolerated clock difference of a heartbeat", duration(SKEW_SECONDS)
-    yield "Captured output", "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones"
+    yield (
+        "Captured output",
+        "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones; up to twice that "
+        "while a worker writes fast",
+    )
     yield "Captured output of a removed worker", duration(output_service.FORGET_SECONDS)
     yield "Output that one append brings to the drive", size(output.PIECE_BYTES)
 

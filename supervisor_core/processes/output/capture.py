@@ -60,7 +60,7 @@ class WorkerOutput:
             end = max(size - backups * max_bytes, 0)
             try:
                 while end < size:
-                    is_last = size - end <= max_bytes  # the last file also takes what arrives meanwhile
+                    is_last = size - end < 2 * max_bytes  # it takes the rest, and what arrives meanwhile
                     end += self._add_older_file(descriptor, end, None if is_last else max_bytes, backups)
             except OSError as error:
                 log.warning("older output of %s is dropped: %s", self.path.stem, error)

@@ -29,9 +29,11 @@ def test_output_is_cut_at_its_limit_and_the_newest_two_megabytes_are_kept(tmp_pa
             wait_until(partial(_has_finished, drive / f"{worker_id}.log"), 10, f"the drive has all of {worker_id}")
             for folder in (local, drive):
                 found = numbers(everything(folder / f"{worker_id}.log"))
-                printed = found[-1] * LINE_BYTES  # on a busy machine the burst is a small one
-                assert len(found) * LINE_BYTES >= min(BACKUPS * (MAX_BYTES - PIECE_BYTES), printed)
-                assert in_order(found), f"{worker_id} in {folder}"
+                assert found == sorted(set(found)), f"{worker_id} in {folder}"
+                if folder == local or worker_id == "Steady":  # the drive gets what it can of a burst
+                    printed = found[-1] * LINE_BYTES  # on a busy machine the burst is a small one
+                    assert len(found) * LINE_BYTES >= min(BACKUPS * (MAX_BYTES - PIECE_BYTES), printed)
+                    assert in_order(found), f"{worker_id} in {folder}"
             assert max(path.stat().st_size for path in drive.glob(f"{worker_id}.log*")) <= MAX_BYTES
 
 

@@ -62,7 +62,7 @@ def test_files_that_a_person_removed_or_replaced_keep_no_other_output_from_the_d
 def test_what_was_written_while_the_drive_was_away_follows_with_a_line_for_what_was_dropped(tmp_path: Path) -> None:
     FakeHost(tmp_path)
     with (tmp_path / "config.yaml").open("a") as file:
-        file.write("logging: {max_bytes: 10000, backups: 2}\n")
+        file.write("logging: {max_bytes: 10000, backups: 1}\n")
     host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
     local, there = output_path(host.config.state_dir, "OrionMX"), drive_log(host.config, "OrionMX")
     local.parent.mkdir()
@@ -77,16 +77,16 @@ def test_what_was_written_while_the_drive_was_away_follows_with_a_line_for_what_
     maintain_output(host, "OrionMX")
     assert there.read_bytes() == b"".join(lines[:500])
     host.drive.root.rename(away)
-    for start in range(500, 2500, 500):  # twice as much as is kept
+    for start in range(500, 4500, 500):  # twice as much as is kept
         write(lines[start : start + 500])
         with pytest.raises(DriveUnavailable):
             maintain_output(host, "OrionMX")
     away.rename(host.drive.root)
-    write(lines[2500:2600])
+    write(lines[4500:4600])
     maintain_output(host, "OrionMX")
     delivered = everything(there).removeprefix(b"".join(lines[:500]))
     notice, _, rest = delivered.partition(b"\n")
     match = re.fullmatch(rb"\[supervisor\] (\d+) bytes of output were dropped here\.", notice)
     assert match is not None
-    assert rest == b"".join(lines[500:2600])[int(match[1]) :]
+    assert rest == b"".join(lines[500:4600])[int(match[1]) :]
     assert everything(local).endswith(rest[-20_000:])
