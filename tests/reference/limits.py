@@ -138,8 +138,7 @@ def _workers() -> Rows:
     yield "Tolerated clock difference of a heartbeat", duration(SKEW_SECONDS)
     yield (
         "Captured output",
-        "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones; up to twice that "
-        "while a worker writes fast",
+        "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones; twice that in a burst",
     )
     yield "Captured output of a removed worker", duration(output_service.FORGET_SECONDS)
     yield "Output that one append brings to the drive", size(output.PIECE_BYTES)

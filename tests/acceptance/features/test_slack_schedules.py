@@ -42,7 +42,7 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await started(home, slack)
     operator, viewer = slack.user("operator"), slack.user("viewer")
     await operator.slash('/supervisor schedule add nightly "dayly 03:00" restart')
-    await operator.sees("Try “daily 03:00”")
+    await operator.sees("five fields")
     card = await operator.slash('/supervisor schedule add nightly "daily 03:00" restart OrionMX nightly')
     await card.shows("Schedule nightly added: at 03:00 every day (Europe/Berlin)")
     await card.shows("restart OrionMX nightly")
