@@ -234,7 +234,7 @@ class MessageComposer:
         if message.kind == DETAILS:
             return self._reply(connection, message)
         if message.kind == TOLD:
-            return self._schedule(connection, message, now)
+            return self._schedule(connection, message)
         if message.kind == ALERT:
             return self._alert(connection, message, now)
         if message.kind == REPLY:
@@ -284,11 +284,11 @@ class MessageComposer:
         place = outbox.message_place(connection, alerts.ALERT, alert.alert_id) or {}
         return views.escalation_elsewhere(alert, str(place.get("channel") or ""), self._link(place))
 
-    def _schedule(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
+    def _schedule(self, connection: Connection, message: PendingMessage) -> Content | None:
         if "note" in message.payload:
             return schedule_refused(message.payload["note"])
         found = schedules.find(connection, message.subject)
-        return schedule_card(schedule_status(found, now)) if found else None
+        return schedule_card(schedule_status(found)) if found else None
 
     def pending_approvals(self, connection: Connection) -> list[ApprovalDetails]:
         """All pending approvals, with the places of their cards."""

@@ -17,7 +17,6 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
@@ -101,7 +100,7 @@ class HostConditions(Service):
             self.pulse.beat()
             self._woken.clear()
             await self.look()
-            seconds = in_step(self._wait())
+            seconds = self._wait()
             self.pulse.beat(within=seconds)
             await wait_until(self._woken, stopping, seconds)
             if self._woken.is_set():

@@ -259,7 +259,7 @@ def _cron(parameter: Parameter, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong(parameter, value, f"five fields or a few words, such as {EXAMPLE}")
     try:
-        return parse_cron(value).text
+        return parse_cron(value)
     except CronError as error:
         words = f"{parameter.name}: {error.message}"
         raise ParameterError(words, typed=error.message, key=parameter.name) from None

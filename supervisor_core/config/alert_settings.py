@@ -75,7 +75,7 @@ def _cron(value: object) -> str:
     """One that comes: what the schedule would stumble over is found here."""
     text = _cron_fields(value)
     try:
-        return parse_cron(text).text
+        return parse_cron(text)
     except CronError:  # its words have the value, which may be a secret
         raise Invalid("must be a valid cron expression, such as 0 3 * * 6") from None
 

@@ -19,7 +19,6 @@ from supervisor_core.common.events import EventBus
 from supervisor_core.common.service import Blocking, Service, ServiceRegistry, ServiceState
 from supervisor_core.common.service_names import CHAT, DISPATCHER, FORWARDER, HEARTBEAT, METRICS, QUEUE_PROCESSOR
 from supervisor_core.common.service_names import SCHEDULER as SCHEDULER_NAME
-from supervisor_core.common.wakeups import SharedThread
 from supervisor_core.config.problems import HOST, HUB
 from supervisor_core.daemon.configuration.history import ConfigHistory
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
@@ -65,7 +64,6 @@ class DaemonServices:
         self.reach = reach
         self.stopping = asyncio.Event()
         self.blocking = Blocking()
-        self.shared = SharedThread()  # for what services do now and then
         self.ordered = Blocking(1)
         """One thread, for writes that must keep their order."""
         self.bus = EventBus()
@@ -97,7 +95,7 @@ class DaemonServices:
     @cached_property
     def background(self) -> ServiceRegistry:
         """The services that `status` shows as part of the supervisor."""
-        beats = HeartbeatWatch(self.context, self.shared, self.reconciler.managed.healthy, self.reconciler.plan_again)
+        beats = HeartbeatWatch(self.context, self.blocking, self.reconciler.managed.healthy, self.reconciler.plan_again)
         first = self.reconciler.observer, self.configuration, self.life
         return ServiceRegistry((*first, self.runtime_file, beats, self.conditions, self.outputs))
 
@@ -140,7 +138,7 @@ class DaemonServices:
             self.context.ledger,
             self.bus,
             heartbeat_seconds=supervisor.heartbeat_seconds,
-            elsewhere=self.shared,
+            elsewhere=self.blocking,
         )
 
     @cached_property
@@ -202,7 +200,7 @@ class DaemonServices:
     def heartbeats(self) -> HeartbeatService | None:
         if self.context.host.config.supervisor.heartbeat_seconds <= 0:
             return None
-        return HeartbeatService(self.context, self.shared, self.view.recent_statuses)
+        return HeartbeatService(self.context, self.blocking, self.view.recent_statuses)
 
     @cached_property
     def forwarder(self) -> Forwarder | None:
@@ -214,7 +212,7 @@ class DaemonServices:
         if self._scheduler_factory is None:
             return None
         doors = SchedulerDoors(
-            self.shared,
+            self.blocking,
             self.wake_workers,
             self.hub.fleet.watched if self.hub else self.view.watched,
             resting=lambda: self.agent.rests,
@@ -268,13 +266,13 @@ class DaemonServices:
 
     @cached_property
     def life(self) -> LifeRecorder:
-        return LifeRecorder(self.agent, self.shared, lambda: self.context.host.config, self.problem)
+        return LifeRecorder(self.agent, self.blocking, lambda: self.context.host.config, self.problem)
 
     @cached_property
     def conditions(self) -> HostConditions:
         return HostConditions(
             self.context,
-            self.shared,
+            self.blocking,
             self.publish_readings,
             self.forwarder.trouble if self.forwarder else None,
             self._silent_supervisors,

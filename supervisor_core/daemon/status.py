@@ -20,7 +20,6 @@ from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
@@ -318,7 +317,7 @@ class RuntimeFileWriter(Service):
         """Write until asked to stop; the daemon writes the last one itself."""
         written: object = None
         while not stopping.is_set():
-            seconds = in_step(WRITE_INTERVAL_SECONDS)
+            seconds = WRITE_INTERVAL_SECONDS
             self.pulse.beat(within=seconds)
             version = self._version()
             if version != written:

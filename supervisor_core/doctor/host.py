@@ -18,7 +18,7 @@ from supervisor_core.daemon.environment import FOLDERS
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host import drive_files
 from supervisor_core.host.disks import remote_kind
-from supervisor_core.host.inbox import user_name
+from supervisor_core.host.permissions import user_name
 from supervisor_core.plugins.loading import load_plugins
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers.context import open_doors, open_drive

@@ -12,6 +12,7 @@ import struct
 from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError
+from supervisor_core.host.permissions import user_name
 from supervisor_core.host.process_facts.identity import identify, platform
 
 UNSET = 0xFFFFFFFF
@@ -31,10 +32,10 @@ class Caller(NamedTuple):
 def person_name(caller: Caller) -> str:
     """The login name of the person."""
     if caller.login_uid is not None:
-        return _user_name(caller.login_uid)
+        return user_name(caller.login_uid)
     if caller.uid == 0 and caller.sudo_user and _exists(caller.sudo_user):
         return caller.sudo_user
-    return _user_name(caller.uid)
+    return user_name(caller.uid)
 
 
 def own_person() -> str:
@@ -78,15 +79,6 @@ def login_uid(pid: int) -> int | None:
     except (OSError, ValueError):
         return None
     return None if uid == UNSET else uid
-
-
-def _user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _exists(name: str) -> bool:

@@ -9,7 +9,6 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
 
 from supervisor_core.common.errors import RefusedError
@@ -64,15 +63,6 @@ def chunks(descriptor: int, limit: int) -> Iterator[bytes]:
         yield chunk
 
 
-@cache
-def known_flags(*names: str) -> int:
-    """The flags that this system knows, combined."""
-    together = 0
-    for name in names:
-        together |= getattr(os, name, 0)
-    return together
-
-
 def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:
     """Rename a file. On Windows, retry a limited number of times while another program has it open."""
     for attempt in range(1, RENAME_ATTEMPTS + 1):
@@ -93,14 +83,6 @@ def temporary_name(name: str, *, only_writer: bool) -> str:
     if not only_writer:
         return f".{kept}.{os.urandom(6).hex()}.tmp"
     return f".{kept}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
-
-
-def split_lines(data: bytes, most: int) -> tuple[bytes, bytes]:
-    """The first piece that fits into a file, whole lines where possible, and the rest."""
-    if len(data) <= most:
-        return data, b""
-    end = data.rfind(b"\n", 0, most) + 1 or most
-    return data[:end], data[end:]
 
 
 def refused(path: Path, problem: str) -> UnreadableFileError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -58,28 +58,12 @@ REMOTE_OPTION = "remote"
 """Windows' mark of a network drive."""
 
 
-class Mount(Protocol):
-    """One mounted file system."""
-
-    @property
-    def mountpoint(self) -> str:
-        """The mount point."""
-
-    @property
-    def fstype(self) -> str:
-        """The type of the file system."""
-
-    @property
-    def opts(self) -> str:
-        """The mount options, separated by commas."""
-
-
-def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
+def remote_kind(folder: Path, mounts: Iterable[Any] | None = None) -> str:
     """The kind of network drive that the folder is on; empty for a local disk, or if the system doesn't say.
 
-    It only reads the list of mounts, so it doesn't hang with the drive.
+    It only reads psutil's list of mounts, so it doesn't hang with the drive.
     """
-    found: Mount | None = None
+    found: Any = None
     for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
         deeper = found is None or len(mount.mountpoint) >= len(found.mountpoint)
         if folder.is_relative_to(mount.mountpoint) and deeper:
@@ -87,7 +71,7 @@ def remote_kind(folder: Path, mounts: Iterable[Mount] | None = None) -> str:
     if found is None:
         return ""
     if found.fstype.lower() in REMOTE:
-        return found.fstype
+        return str(found.fstype)
     return "network drive" if REMOTE_OPTION in found.opts.split(",") else ""
 
 

@@ -12,23 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
-from stat import S_ISDIR, S_ISREG
+from stat import S_ISREG
 from typing import Any, NamedTuple
 
-from supervisor_core.common import crashpoints
-from supervisor_core.host.descriptors import UnreadableFileError, set_mode, temporary_name
-from supervisor_core.host.descriptors import write_all as write_bytes
+from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
 
-def read(root: Path, path: str | PurePath, max_bytes: int, *, own: bool = False) -> bytes:
-    """All bytes of a file of at most `max_bytes`; with `own`, only of a file that belongs to us."""
+def read(root: Path, path: str | PurePath, max_bytes: int) -> bytes:
+    """All bytes of a file of at most `max_bytes`."""
     with _holder(root, path) as (folder, name):
-        return folder.read(name, max_bytes, own=own)
+        return folder.read(name, max_bytes)
 
 
 def read_end(root: Path, path: str | PurePath, most: int) -> FileEnd:
@@ -57,99 +54,17 @@ def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writ
         folder.write(name, data, mode, only_writer=only_writer)
 
 
-WRITTEN_TOGETHER = 50
-"""Files that are open at the same time."""
-
-
 def write_all(
-    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, point: str = ""
-) -> list[OSError | None]:
-    """Write files as their only writer, and sync them and their folder. Returns the error of each, or None. After so
-    many seconds the rest is left out. `point` is the crash point after each.
-
-    Each is synced and then renamed, after all were written: the disk then writes its journal once for many.
-    """
-    deadline = time.monotonic() + seconds
-    errors: list[OSError | None] = []
+    root: Path, folder: Path, files: Sequence[tuple[str, bytes]], mode: int, seconds: float, crash_point: str = ""
+) -> list[BaseException | None]:
+    """Replace files of a folder as their only writer; see `OpenFolder.write_all`."""
     with open_folder(root, folder) as opened:
-        most = WRITTEN_TOGETHER if len({name for name, _ in files}) == len(files) else 1
-        for start in range(0, len(files), most):
-            together = [_Writing(opened, name, data, mode) for name, data in files[start : start + most]]
-            half = (time.monotonic() + deadline) / 2  # a slow drive needs the rest to finish what was begun
-            begun = 0
-            try:
-                while begun < len(together) and (begun == 0 or time.monotonic() <= half):
-                    together[begun].begin()
-                    begun += 1
-                for writing in together[:begun]:
-                    if errors and time.monotonic() > deadline:
-                        break
-                    errors.append(writing.finish())
-                    if point and errors[-1] is None:
-                        crashpoints.reach(point)
-            finally:
-                for writing in together:
-                    writing.close()
-            if len(errors) < start + len(together):
-                break
-        opened.sync()
-    return errors
-
-
-class _Writing:
-    """A file that is being written, in two parts."""
-
-    def __init__(self, folder: OpenFolder, name: str, data: bytes, mode: int) -> None:
-        self._steps = self._write(folder, name, data, mode)
-        self._error: OSError | None = None
-
-    def begin(self) -> None:
-        """Write it under another name, and have the disk begin."""
-        self._go_on()
-
-    def finish(self) -> OSError | None:
-        """Sync and rename it. Returns what went wrong with it."""
-        if self._error is None:
-            self._go_on()
-        return self._error
-
-    def close(self) -> None:
-        """Remove what isn't finished."""
-        self._steps.close()
-
-    def _go_on(self) -> None:
-        try:
-            next(self._steps, None)
-        except OSError as error:
-            self._error = error
-
-    def _write(self, folder: OpenFolder, name: str, data: bytes, mode: int) -> Generator[None]:
-        temporary = temporary_name(name, only_writer=True)
-        folder.remove(temporary)  # of a crash
-        try:
-            with folder.opened(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
-                set_mode(descriptor, mode)
-                write_bytes(descriptor, data)
-                if hasattr(os, "posix_fadvise"):  # it starts the writing now, so that the sync finds less to do
-                    with contextlib.suppress(OSError):
-                        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-                yield
-                os.fsync(descriptor)
-            folder.rename(temporary, folder, name)
-        except BaseException:
-            folder.remove(temporary)
-            raise
+        return opened.write_all(files, mode, seconds, crash_point)
 
 
 def write_json(root: Path, path: str | PurePath, document: object, mode: int) -> None:
     """Replace a JSON document atomically. A value that isn't JSON (a NaN) fails before the drive is touched."""
     write(root, path, json_text(document).encode(), mode)
-
-
-def create(root: Path, path: str | PurePath, data: bytes, mode: int) -> None:
-    """Create a file, whole or not at all; `FileExistsError` where there is one."""
-    with _holder(root, path) as (folder, name):
-        folder.create(name, data, mode)
 
 
 def append(root: Path, path: str | PurePath, data: bytes, mode: int, max_bytes: int, backups: int) -> None:
@@ -175,13 +90,6 @@ class FolderEntry(NamedTuple):
 
     name: str
     facts: os.stat_result
-
-
-def set_folder_aside(folder: OpenFolder, name: str) -> None:
-    """Rename a folder that's in the place of a file, since it can't be replaced or removed. Anything else stays."""
-    with contextlib.suppress(FileNotFoundError):
-        if S_ISDIR(folder.look(name).st_mode):
-            folder.rename(name, folder, temporary_name(name, only_writer=False))
 
 
 def list_folder(root: Path, path: str | PurePath, suffix: str = "") -> list[FolderEntry]:

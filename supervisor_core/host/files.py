@@ -91,47 +91,15 @@ def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} isn't a JSON number")
 
 
-SYNCS_AT_ONCE = 8
-"""The files that are synced at the same time: the disk then writes its journal once for several."""
-
-
-def write_all(folder: OpenFolder, files: Sequence[tuple[str, bytes]], mode: int) -> list[BaseException | None]:
-    """Replace several files of a folder, each as `OpenFolder.write` does, with syncs that share the disk's work.
-
-    Returns the error of each, or None.
-    """
-    if not files:
-        return []
-    if len(files) == 1:
-        return [_error_of(folder, *files[0], mode)]
-    from supervisor_core.common.threads import DaemonThreads
-
-    threads = DaemonThreads("sync", min(SYNCS_AT_ONCE, len(files)), idle_seconds=0)  # a drive that hangs keeps them
-    written = [threads.submit(partial(folder.write, name, data, mode, synced=False)) for name, data in files]
-    errors = [future.exception() for future in written]
-    folder.sync()
-    return errors
-
-
-def _error_of(folder: OpenFolder, name: str, data: bytes, mode: int) -> Exception | None:
-    try:
-        folder.write(name, data, mode)
-    except Exception as error:  # noqa: BLE001 (the caller's)
-        return error
-    return None
-
-
 def write_all_json(documents: Sequence[tuple[Path, object]]) -> list[BaseException | None]:
-    """Write JSON documents of ours, each as `files.write_json` does. Returns the error of each, or None."""
-    errors: dict[int, BaseException | None] = {}
-    folders: dict[Path, list[int]] = {}
-    for place, (path, _) in enumerate(documents):
-        folders.setdefault(path.parent, []).append(place)
-    for parent, places in folders.items():
-        files = [(documents[place][0].name, json_text(documents[place][1]).encode()) for place in places]
+    """Write JSON documents of ours, several at a time. Returns the error of each, or None."""
+    errors: dict[Path, BaseException | None] = {}
+    for parent in {path.parent for path, _ in documents}:
+        paths = [path for path, _ in documents if path.parent == parent]
+        files = [(path.name, json_text(document).encode()) for path, document in documents if path.parent == parent]
         with OpenFolder.at(parent, shared=False) as folder:
-            errors |= zip(places, write_all(folder, files, PRIVATE_FILE), strict=True)
-    return [errors[place] for place in range(len(documents))]
+            errors |= zip(paths, folder.write_all(files, PRIVATE_FILE), strict=True)
+    return [errors[path] for path, _ in documents]
 
 
 LONGEST_LINE = 64 * 1024 * 1024

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import sys
-import threading
 from pathlib import Path
 
 from supervisor_core.host import drive_files
@@ -30,11 +28,12 @@ class FolderWatch:
     """A file descriptor that becomes readable when a new file in the folder is complete.
 
     `fileno()` is None if the system has no inotify or refuses another one; then the caller polls. With `every_change`,
-    removed files, moved files and changed rights count too.
+    removed files, moved files and changed rights count too. With `next_write`, it's readable at the next write to any
+    file, until `watch` is called again: constant writing costs nothing.
     """
 
-    def __init__(self, *, every_change: bool = False) -> None:
-        self._events = _EVENTS | _GONE_OR_CLOSED if every_change else _EVENTS
+    def __init__(self, *, every_change: bool = False, next_write: bool = False) -> None:
+        self._events = _WRITTEN | _IN_ONESHOT if next_write else _EVENTS | _GONE_OR_CLOSED * every_change
         self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
         self._descriptor = -1
         self._number = -1
@@ -81,57 +80,3 @@ class FolderWatch:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-
-
-class WriteAlarm:
-    """Wakes one thread, once, when a file in a folder is written to.
-
-    It has to be armed again for the next write, so that constant writing costs nothing.
-    """
-
-    def __init__(self) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC) if self._libc is not None else -1
-        self._reader, self._writer = os.pipe() if self._descriptor >= 0 else (-1, -1)
-        self._woken = threading.Event()
-        self._closing = threading.Lock()
-
-    def arm(self, folder: Path) -> bool:
-        """Report the next write in this folder; False if the system can't."""
-        if self._libc is None or self._descriptor < 0:
-            return False
-        _drain(self._descriptor)
-        return bool(self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), _WRITTEN | _IN_ONESHOT) >= 0)
-
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for a write, for `wake`, or until the time is over."""
-        if self._descriptor < 0:
-            self._woken.wait(seconds)
-            return
-        poll = select.poll()
-        for descriptor in (self._descriptor, self._reader):
-            poll.register(descriptor, select.POLLIN)
-        poll.poll(None if seconds is None else seconds * 1000)
-
-    def wake(self) -> None:
-        """End this wait and all later ones; does nothing once it's closed."""
-        self._woken.set()
-        with self._closing:
-            if self._writer >= 0:
-                os.write(self._writer, b"x")
-
-    def close(self) -> None:
-        """Close the descriptors. Nobody may wait any more."""
-        with self._closing:
-            for descriptor in (self._descriptor, self._reader, self._writer):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._descriptor = self._reader = self._writer = -1
-
-
-def _drain(descriptor: int) -> None:
-    try:
-        while os.read(descriptor, _READ_AT_ONCE):
-            pass
-    except BlockingIOError:
-        pass

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from supervisor_core.common.text import storable
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.open_folder import OpenFolder
+from supervisor_core.host.permissions import user_name
 
 PROCESSING, REJECTED = "processing", "rejected"
 
@@ -301,14 +301,3 @@ def _moment(seconds: float) -> datetime:
         return min(max(datetime.fromtimestamp(seconds, UTC), EARLIEST), LATEST)
     except (ValueError, OverflowError, OSError):  # no date has so large a number
         return EARLIEST if seconds < 0 else LATEST
-
-
-@lru_cache(maxsize=64)
-def user_name(uid: int) -> str:
-    """The name of this user; the number if the host knows no name."""
-    try:
-        import pwd
-
-        return pwd.getpwuid(uid).pw_name
-    except (ImportError, KeyError):  # Windows has no such names, and not every number has one
-        return str(uid)

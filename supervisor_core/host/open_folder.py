@@ -1,48 +1,56 @@
 """A folder held open: its files are reached through it, whatever happens to its path meanwhile.
 
-Both kinds of folder go through here: local ones (`files.py`) and those of the shared drive (`drive_files.py`), where
-somebody may swap any file or folder for a link, a FIFO, or a giant at any moment.
+Local folders (`files.py`) and those of the shared drive (`drive_files.py`) are opened here. On the drive, somebody may
+swap any file or folder for a link, a FIFO, or a giant at any moment. So a name is opened without following links and
+without waiting, and the open file must be a regular one, on the drive with a single name.
 
-Platforms: Linux and macOS open every name relative to the folder's descriptor, without following links, and look
-at the opened descriptor. Windows has neither; there, a path is checked before it's opened, and the opened file must be
-the one that was checked. A folder swapped in between isn't noticed. Windows and macOS aren't tested.
+Windows can't open names relative to a folder: there, a path is checked before it's opened, and a folder swapped in
+between isn't noticed. Windows and macOS aren't tested.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from supervisor_core.common import crashpoints
 from supervisor_core.host.descriptors import (
     NOT_SUPPORTED,
     PRIVATE_FILE,
     UnreadableFileError,
     chunks,
     is_link,
-    known_flags,
     refused,
     retry_rename,
     set_mode,
-    split_lines,
     temporary_name,
     write_all,
 )
 
 BY_DESCRIPTOR = os.open in os.supports_dir_fd
 """True if files can be opened relative to an open folder. False on Windows."""
-_A_LINK_OR_NO_FOLDER = frozenset({errno.ELOOP, errno.ENOTDIR})
 
-OPEN_ATTEMPTS = 5
-"""Attempts to open a file that is replaced at the same moment, as heartbeats are every few seconds."""
+SYNCS_AT_ONCE = 8
+"""The files that are synced at the same time: the disk then writes its journal once for several."""
 
-LOOKS = 20
-"""Checks of the number of names of a file. They take 60 µs together; a network drive answers from its cache."""
+
+def _flags(*names: str) -> int:
+    """The flags that this system knows, combined."""
+    return sum(getattr(os, name, 0) for name in names)
+
+
+OPEN_FILE = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+OPEN_FOLDER = os.O_RDONLY | _flags("O_PATH", "O_DIRECTORY", "O_CLOEXEC")
+LIST_FOLDER = os.O_RDONLY | _flags("O_DIRECTORY", "O_CLOEXEC")
 
 
 class FileEnd(NamedTuple):
@@ -56,21 +64,21 @@ class FileEnd(NamedTuple):
 class OpenFolder:
     """An open folder. In a `shared` one others may write too: a file there with a second name is refused."""
 
-    def __init__(self, path: Path, *, shared: bool, descriptor: int | None = None) -> None:
+    def __init__(self, path: Path, *, shared: bool, descriptor: int | None, owner: int) -> None:
         self.path = path
         self._shared = shared
         self._descriptor = descriptor
+        self._owner = owner
+        """The owner of the trusted folder. A drive may give all files one owner, ours included."""
 
     @classmethod
     def at(cls, path: Path, *, shared: bool) -> OpenFolder:
         """Open the folder at a trusted path; links in it are followed."""
-        if not BY_DESCRIPTOR:
-            if not path.is_dir():
-                number = errno.ENOTDIR if path.exists() else errno.ENOENT
-                raise OSError(number, os.strerror(number), os.fspath(path))
-            return cls(path, shared=shared)
-        flags = known_flags("O_PATH", "O_DIRECTORY", "O_CLOEXEC")
-        return cls(path, shared=shared, descriptor=os.open(path, os.O_RDONLY | flags))
+        facts = path.stat()
+        if not stat.S_ISDIR(facts.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+        descriptor = os.open(path, OPEN_FOLDER) if BY_DESCRIPTOR else None
+        return cls(path, shared=shared, descriptor=descriptor, owner=facts.st_uid)
 
     def close(self) -> None:
         """Close the folder."""
@@ -86,29 +94,24 @@ class OpenFolder:
 
     def enter(self, name: str, *, make: bool = False) -> OpenFolder:
         """Open a folder in this one; a link in its place is refused. With `make`, create it if it's missing."""
-        path = self.path / name
+        descriptor = None
         with self._naming(name):
             if make:
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(*self._at(name), **self._from_here())  # noqa: PTH102 (relative to the descriptor)
-            if not BY_DESCRIPTOR:
-                facts = self.look(name)
-                if not stat.S_ISDIR(facts.st_mode) or is_link(facts):
-                    raise self._no_folder(name)
-                return OpenFolder(path, shared=self._shared)
-            flags = os.O_RDONLY | known_flags("O_PATH", "O_DIRECTORY", "O_NOFOLLOW", "O_CLOEXEC")
-            try:
-                descriptor = os.open(name, flags, **self._from_here())
-            except OSError as error:
-                if error.errno in _A_LINK_OR_NO_FOLDER:
-                    raise self._no_folder(name) from None
-                raise
-        return OpenFolder(path, shared=self._shared, descriptor=descriptor)
+                    os.mkdir(self._at(name), dir_fd=self._descriptor)
+            facts = self.look(name)
+            if is_link(facts):
+                raise NotADirectoryError(errno.ENOTDIR, "Folders on the drive can't be symbolic links")
+            if not stat.S_ISDIR(facts.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            if BY_DESCRIPTOR:
+                descriptor = os.open(name, OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+        return OpenFolder(self.path / name, shared=self._shared, descriptor=descriptor, owner=self._owner)
 
     def look(self, name: str) -> os.stat_result:
         """The facts about one name. A link isn't followed."""
         with self._naming(name):
-            return os.stat(*self._at(name), follow_symlinks=False, **self._from_here())
+            return os.stat(self._at(name), follow_symlinks=False, dir_fd=self._descriptor)
 
     def names(self) -> list[str]:
         """Every name in the folder."""
@@ -117,8 +120,8 @@ class OpenFolder:
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
         """Every name in the folder, to be asked with `follow_symlinks=False` before the next one comes."""
-        with self._listing() as listed, os.scandir(listed) as found:
-            yield from found
+        with self._listing() as listed, os.scandir(listed) as entries:
+            yield from entries
 
     def allows(self, access: int) -> bool:
         """True where we have these rights (`os.W_OK` and so on) in the folder."""
@@ -132,13 +135,13 @@ class OpenFolder:
         self._write_new(name, b"x", PRIVATE_FILE)
         self.remove(name)
 
-    def read(self, name: str, max_bytes: int, *, own: bool = False) -> bytes:
-        """All bytes of a regular file of at most `max_bytes`; with `own`, of a file that we wrote.
+    def read(self, name: str, max_bytes: int) -> bytes:
+        """All bytes of a regular file of at most `max_bytes`.
 
         A link isn't followed, a FIFO or a device is never waited for, and a file that grows while it's read can't
         exceed the limit: each is an `UnreadableFileError` that says which.
         """
-        with self.opened(name, os.O_RDONLY, own=own) as descriptor:
+        with self.opened(name, os.O_RDONLY) as descriptor:
             content = b"".join(chunks(descriptor, max_bytes + 1))
         if len(content) > max_bytes:
             raise UnreadableFileError(
@@ -175,62 +178,79 @@ class OpenFolder:
             if synced:
                 self.sync()
 
-    def create(self, name: str, data: bytes, mode: int) -> None:
-        """Create a file; `FileExistsError` where the name is taken, even by another host at the same moment.
+    def write_all(
+        self, files: Sequence[tuple[str, bytes]], mode: int, seconds: float = math.inf, crash_point: str = ""
+    ) -> list[BaseException | None]:
+        """Replace files as their only writer, several at a time. Returns the error of each, or None.
 
-        A reader sees the whole file or none. On a drive without hard links it may see less for a moment.
+        After so many seconds the rest is left out.
         """
-        link: Callable[..., None] = os.link  # unlike a rename, it replaces nothing
-        follow = {"follow_symlinks": False} if BY_DESCRIPTOR else {}
-        with self._naming(name):
-            temporary = temporary_name(name, only_writer=False)
-            self._write_new(temporary, data, mode)
-            try:
-                link(*self._at(temporary), *self._at(name), **self._pair(self), **follow)
-            except FileExistsError:
-                raise
-            except OSError:
-                self._write_new(name, data, mode)
-            finally:
-                self.remove(temporary)
-            self.sync()
+        from supervisor_core.common.threads import DaemonThreads
+
+        at_once = SYNCS_AT_ONCE if len({name for name, _ in files}) == len(files) else 1
+        threads = DaemonThreads("sync", at_once, idle_seconds=0)  # a drive that hangs keeps them
+        write, deadline = partial(self.write, mode=mode, only_writer=True, synced=False), time.monotonic() + seconds
+        errors: list[BaseException | None] = []
+        for start in range(0, len(files), at_once):
+            if errors and time.monotonic() > deadline:
+                break
+            batch = [threads.submit(write, *file) for file in files[start : start + at_once]]
+            for future in batch:
+                errors.append(future.exception())
+                if crash_point and errors[-1] is None:
+                    crashpoints.reach(crash_point)
+        self.sync()
+        return errors
+
+    def create(self, name: str, data: bytes, mode: int) -> None:
+        """Create a file; `FileExistsError` where the name is taken. A reader may see a part of it for a moment."""
+        self._write_new(name, data, mode)
+        self.sync()
 
     def append(self, name: str, data: bytes, mode: int, max_bytes: int, backups: int) -> None:
-        """Append to a file of our own, which never grows beyond `max_bytes`.
+        """Append to a file of our own. If it would grow beyond `max_bytes`, it's renamed to `NAME.1` first.
 
-        A full file is renamed to `NAME.1`, `NAME.1` to `NAME.2`, and so on up to `backups`. No file is truncated. A
-        link, a file with a second name, or somebody else's file isn't written to.
+        `NAME.1` becomes `NAME.2`, and so on up to `backups`. No file is truncated. A link, a file with a second name,
+        or somebody else's file isn't written to.
         """
-        rest = data
-        while rest:
-            size = self._size(name)
-            if size and size + len(rest) > max_bytes:
-                self._rotate(name, backups)
-            piece, rest = split_lines(rest, max_bytes)
-            new = self.opened(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with contextlib.suppress(FileExistsError), new as descriptor:
+        with contextlib.suppress(FileNotFoundError):
+            facts = self.look(name)
+            if stat.S_ISREG(facts.st_mode) and facts.st_size > 0 and facts.st_size + len(data) > max_bytes:
+                self.remove(f"{name}.{backups}" if backups else name)
+                for number in range(backups - 1, -1, -1):
+                    with contextlib.suppress(FileNotFoundError):
+                        older = f"{name}.{number}" if number else name
+                        self.rename(older, self, f"{name}.{number + 1}")
+        with self.opened(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode, own=True) as descriptor:
+            if os.fstat(descriptor).st_size == 0:
                 set_mode(descriptor, mode)
-            with self.opened(name, os.O_WRONLY | os.O_APPEND, own=True) as descriptor:
-                write_all(descriptor, piece)
+            write_all(descriptor, data)
 
     def rename(self, name: str, folder: OpenFolder, new_name: str) -> None:
         """Move a name to another open folder, or to another name. Links are moved, never followed."""
         with self._naming(name):
-            names: tuple[Any, ...] = (*self._at(name), *folder._at(new_name))
-            retry_rename(lambda: os.replace(*names, **self._pair(folder)))  # noqa: PTH105 (relative to the descriptors)
+            source, target = self._at(name), folder._at(new_name)
+            here, there = self._descriptor, folder._descriptor
+            retry_rename(lambda: os.replace(source, target, src_dir_fd=here, dst_dir_fd=there))
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is fine. Links are removed, never followed."""
         with self._naming(name), contextlib.suppress(FileNotFoundError):
-            os.unlink(*self._at(name), **self._from_here())
+            os.unlink(self._at(name), dir_fd=self._descriptor)
 
     def remove_any(self, name: str) -> None:
         """Remove a file or an empty folder; a missing one is fine."""
         with self._naming(name), contextlib.suppress(FileNotFoundError):
             if stat.S_ISDIR(self.look(name).st_mode):
-                os.rmdir(*self._at(name), **self._from_here())
+                os.rmdir(self._at(name), dir_fd=self._descriptor)
             else:
                 self.remove(name)
+
+    def set_folder_aside(self, name: str) -> None:
+        """Rename a folder that's in the place of a file, since it can't be replaced or removed. Anything else stays."""
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISDIR(self.look(name).st_mode):
+                self.rename(name, self, temporary_name(name, only_writer=False))
 
     def sync(self) -> None:
         """Make the names in the folder survive a power cut, where the system knows how."""
@@ -251,23 +271,10 @@ class OpenFolder:
     def opened(self, name: str, flags: int, mode: int = PRIVATE_FILE, *, own: bool = False) -> Iterator[int]:
         """The checked descriptor of a regular file; with `own`, of a file that we wrote."""
         with self._naming(name):
-            descriptor = self._open(name, flags, mode)
+            with contextlib.suppress(FileNotFoundError):
+                self._check(name, self.look(name), own=False)  # to open a device can already have an effect
             try:
-                facts = os.fstat(descriptor)
-                if own and not self._is_ours(facts):
-                    raise refused(self.path / name, f"belongs to another user (uid {facts.st_uid})")
-                yield descriptor
-            finally:
-                os.close(descriptor)  # on a network drive this is where a full disk is told
-
-    def _open(self, name: str, flags: int, mode: int) -> int:
-        """Open a regular file; one that is replaced at this very moment is opened again."""
-        for _ in range(OPEN_ATTEMPTS):
-            if not flags & os.O_CREAT:
-                self._check_regular(name, self.look(name))  # to open a device can already have an effect
-            safe = flags | known_flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-            try:
-                descriptor = os.open(*self._at(name), safe, mode, **self._from_here())
+                descriptor = os.open(self._at(name), flags | OPEN_FILE, mode, dir_fd=self._descriptor)
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise refused(self.path / name, "is a symbolic link") from None
@@ -275,33 +282,21 @@ class OpenFolder:
                     raise refused(self.path / name, "isn't a regular file") from None
                 raise
             try:
-                self._check_regular(name, os.fstat(descriptor))
-                if flags & os.O_CREAT or not self._shared or self._is_its_only_name(name, descriptor):
-                    return descriptor
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
-        raise refused(self.path / name, "changed each time it was opened")
+                self._check(name, os.fstat(descriptor), own=own)
+                yield descriptor
+            finally:
+                os.close(descriptor)  # on a network drive this is where a full disk is told
 
-    def _is_its_only_name(self, name: str, descriptor: int) -> bool:
-        """Refuse an open file with a second name; False where the name means another file by now.
-
-        The count alone isn't enough: a hard link to a private file that's removed right after we opened it leaves a
-        private file with a single name, its own. So the count must be one while the name is still there. Whoever makes
-        and removes the link all the time gets through one such look in twenty, so we look often.
-        """
-        for _ in range(LOOKS):
-            try:
-                by_name = self.look(name)
-            except FileNotFoundError:
-                return False
-            facts = os.fstat(descriptor)
-            if not os.path.samestat(by_name, facts):
-                return False
-            if by_name.st_nlink > 1 or facts.st_nlink > 1:
-                raise refused(self.path / name, "has a second name (hard link)")
-        return True
+    def _check(self, name: str, facts: os.stat_result, *, own: bool) -> None:
+        path = self.path / name
+        if is_link(facts):
+            raise refused(path, "is a symbolic link")
+        if not stat.S_ISREG(facts.st_mode):
+            raise refused(path, "isn't a regular file")
+        if self._shared and facts.st_nlink > 1:
+            raise refused(path, "has a second name (hard link)")
+        if own and sys.platform != "win32" and facts.st_uid not in {os.geteuid(), self._owner}:
+            raise refused(path, f"belongs to another user (uid {facts.st_uid})")
 
     def _write_new(self, name: str, data: bytes, mode: int) -> None:
         """Write a file whose name is free; after a failure it's gone."""
@@ -314,60 +309,11 @@ class OpenFolder:
                 self.remove(name)
                 raise
 
-    def _rotate(self, name: str, backups: int) -> None:
-        if backups < 1:
-            self.remove(name)
-            return
-        for number in range(backups - 1, 0, -1):
-            with contextlib.suppress(FileNotFoundError):
-                self.rename(f"{name}.{number}", self, f"{name}.{number + 1}")
-        with contextlib.suppress(FileNotFoundError):
-            self.rename(name, self, f"{name}.1")
-
-    def _size(self, name: str) -> int:
-        try:
-            facts = self.look(name)
-        except FileNotFoundError:
-            return 0
-        self._check_regular(name, facts)
-        return facts.st_size
-
-    def _is_ours(self, facts: os.stat_result) -> bool:
-        """True for our own file. A drive may give all files one owner: then it's the owner of a file that we make."""
-        if sys.platform == "win32" or facts.st_uid == os.geteuid():
-            return True
-        probe = temporary_name("owner", only_writer=False)
-        try:
-            with self.opened(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as descriptor:
-                return os.fstat(descriptor).st_uid == facts.st_uid
-        finally:
-            self.remove(probe)
-
-    def _check_regular(self, name: str, facts: os.stat_result) -> None:
-        if stat.S_ISREG(facts.st_mode) and not is_link(facts):
-            return
-        raise refused(self.path / name, "is a symbolic link" if is_link(facts) else "isn't a regular file")
-
-    def _no_folder(self, name: str) -> OSError:
-        """The error for a name that isn't a folder that we may enter. It says nothing about the files below it."""
-        linked = False
-        with contextlib.suppress(FileNotFoundError):
-            linked = is_link(self.look(name))
-        why = "Folders on the drive can't be symbolic links" if linked else os.strerror(errno.ENOTDIR)
-        return OSError(errno.ENOTDIR, why, os.fspath(self.path / name))
-
-    def _at(self, name: str) -> tuple[str]:
+    def _at(self, name: str) -> str:
         """A name as the system's calls take it: relative to the descriptor, or as a whole path."""
         if not name or name in {".", ".."} or "/" in name or (os.altsep and os.sep in name):
             raise ValueError(f"{name!r} isn't a file name")
-        return (name if self._descriptor is not None else os.fspath(self.path / name),)
-
-    def _from_here(self) -> dict[str, Any]:
-        return {} if self._descriptor is None else {"dir_fd": self._descriptor}
-
-    def _pair(self, folder: OpenFolder) -> dict[str, Any]:
-        here, there = self._descriptor, folder._descriptor
-        return {} if here is None else {"src_dir_fd": here, "dst_dir_fd": there}
+        return name if self._descriptor is not None else os.fspath(self.path / name)
 
     @contextlib.contextmanager
     def _listing(self) -> Iterator[Any]:
@@ -375,16 +321,12 @@ class OpenFolder:
         if self._descriptor is None:
             yield self.path
             return
-        flags = os.O_RDONLY | known_flags("O_DIRECTORY", "O_CLOEXEC")
-        try:
-            descriptor = os.open(".", flags, dir_fd=self._descriptor)
-        except OSError as error:
-            error.filename = os.fspath(self.path)
-            raise
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        with self._naming(""):
+            descriptor = os.open(".", LIST_FOLDER, dir_fd=self._descriptor)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:

@@ -31,11 +31,11 @@ def why_denied(path: str | Path, mode: int = WRITE) -> tuple[str, str]:
     me, owner = os.geteuid(), os.stat(part).st_uid  # noqa: PTH116
     if owner == me:
         return f"the permissions of {part} don't allow it", f"To change that: chmod u+rwX {part}"
-    cause = f"{part} belongs to {_name(owner)}, and this runs as {_name(me)}"
+    cause = f"{part} belongs to {user_name(owner)}, and this runs as {user_name(me)}"
     is_of_system = os.path.ismount(part) or os.path.dirname(os.path.dirname(part)) == os.path.dirname(part)  # noqa: PTH120
     if owner != 0 or is_of_system:
-        return cause, f"Run this as {_name(owner)}{', or use another folder' if is_of_system else ''}."
-    give = f"sudo chown -R {_name(me)} {part}"
+        return cause, f"Run this as {user_name(owner)}{', or use another folder' if is_of_system else ''}."
+    give = f"sudo chown -R {user_name(me)} {part}"
     return cause, f"To give it back: {give}. If the supervisor runs as root on this host, use sudo instead."
 
 
@@ -43,10 +43,11 @@ def _may(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of this user; the number if the host knows no name."""
     try:
         import pwd
 
         return pwd.getpwuid(uid).pw_name
-    except (ImportError, KeyError):
+    except (ImportError, KeyError):  # Windows has no such names, and not every number has one
         return str(uid)

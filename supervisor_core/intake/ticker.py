@@ -12,8 +12,6 @@ from typing import Any
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
-from supervisor_core.common.wakeups import in_step
-
 CHECK = "check"
 """The name of the APScheduler job, and of its loop in the health report."""
 
@@ -57,7 +55,7 @@ class Ticker:
                         log.exception("the scheduler's check failed")
 
         self.jobs = _Scheduler(self.seconds)
-        first = datetime.now(UTC) + timedelta(seconds=in_step(self.seconds))
+        first = datetime.now(UTC) + timedelta(seconds=self.seconds)
         self.jobs.add_job(run, "interval", seconds=self.seconds, start_date=first, id=CHECK, **OPTIONS)
         self.jobs.start()
         try:

@@ -67,7 +67,7 @@ def deliver(host: HostContext, ledger: Ledger) -> int:
     return written
 
 
-def _postpone(ledger: Ledger, message: outbox.PendingMessage, error: Exception, now: datetime) -> None:
+def _postpone(ledger: Ledger, message: outbox.PendingMessage, error: BaseException, now: datetime) -> None:
     level = logging.WARNING if message.attempts == 0 else logging.DEBUG  # once; the queue says that it goes on
     log.log(level, "a result file is waiting for the drive: %s", error)
     ledger.write(partial(outbox.postpone, message=message, error=str(error), now=now))

@@ -12,7 +12,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.host.files import json_text, write_all
+from supervisor_core.host.files import json_text
 from supervisor_core.processes.together import SharedNeed
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _write(root: Path, folder: Path, files: Sequence[DriveFileKept]) -> list[Bas
     with drive_files.open_folder(root, folder) as opened:
         for place, file in enumerate(files):
             try:
-                drive_files.set_folder_aside(opened, file.path.name)  # else it holds up every pause and resume
+                opened.set_folder_aside(file.path.name)  # else it holds up every pause and resume
                 if file.document is None:
                     opened.remove(file.path.name)
                 else:
@@ -103,6 +103,6 @@ def _write(root: Path, folder: Path, files: Sequence[DriveFileKept]) -> list[Bas
             except OSError as error:
                 errors[place] = error
         contents = [(files[each].path.name, json_text(files[each].document).encode()) for each in kept]
-        for place, problem in zip(kept, write_all(opened, contents, files[0].mode), strict=True):
+        for place, problem in zip(kept, opened.write_all(contents, files[0].mode), strict=True):
             errors[place] = problem
     return errors

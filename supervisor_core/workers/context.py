@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.host.drive import Drive, DriveIdentity
+from supervisor_core.host.drive import NOTE, Drive
 from supervisor_core.host.inbox import Inbox
 from supervisor_core.processes.manager import HostProcesses, ProcessManager
 from supervisor_core.workers.pauses import Pauses
@@ -72,10 +72,16 @@ class DaemonContext:
 
 
 def open_drive(config: SupervisorConfig) -> Drive:
-    """The drive of this configuration, with the identity that this host knows."""
-    identity = DriveIdentity(config.state_dir, config.drive_root, config.folder("state"), config.nas.file_mode)
+    """The drive of this configuration."""
     local = config.nas.root is None
-    return Drive(config.drive_root, identity=identity, local=local, forgotten=config.forgotten_folders)
+    return Drive(
+        config.drive_root,
+        note=None if local else config.state_dir / NOTE,
+        state_folder=config.folder("state"),
+        file_mode=config.nas.file_mode,
+        local=local,
+        forgotten=config.forgotten_folders,
+    )
 
 
 def open_doors(config: SupervisorConfig) -> HostContext:

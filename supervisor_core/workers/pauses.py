@@ -24,11 +24,14 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
-from supervisor_core.host.drive import DESIRED, Drive, DriveUnavailable
+from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.drive_needs import DriveFileKept
 from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
+
+DESIRED = "desired"
+"""The folder in the state folder that holds a copy of each pause."""
 
 LONGEST_SAID = 200
 """The most characters of a field of a flag. A command id, an actor or an audit label isn't longer; a note is cut."""
@@ -282,7 +285,7 @@ class Pauses:
 
     def _drive_id(self) -> str:
         try:
-            return self._drive.identity.noted() if self._drive.identity else ""
+            return self._drive.known_id()
         except DriveUnavailable:
             return ""
 

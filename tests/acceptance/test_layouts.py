@@ -51,7 +51,7 @@ def test_without_a_drive_a_daemon_and_a_flag_need_only_the_state_folder(plain: H
     plain.supervisor("daemon", "stop")
     assert [path.name for path in (plain.state_dir / "logs").iterdir()] == [], "nothing is copied to its own disk"
     progress = json.loads((plain.state_dir / "output" / "OrionMX.json").read_text())
-    assert progress["sent"] > 0, "and nothing waits"
+    assert progress["delivered"] > 0, "and nothing waits"
     names = {path.name for path in plain.state_dir.iterdir()}
     assert {"state", "inbox", "outbox", "logs"} <= names
     assert not [name for name in names if name[0].isdigit() or name.startswith("Worker_")]

@@ -35,7 +35,7 @@ HOME: Mapping[str, str] = {
     "desired/ID.quarantine": "Since when and why the worker is quarantined.",
     "output/ID.log": "Captured output of a worker. Older files end in `.1`, `.2` …",
     "output/ID.json": "How much of the output is on the drive.",
-    "drive.json": "The id of the drive that this host works with; see [below](#drive-id).",
+    "drive.json": "That this host has used the drive; see [below](#drive-marker).",
     "config_last_good.json": "The newest configuration without mistakes, used while the file is broken.",
     "slack_heard.json": "When the bot last heard from Slack.",
     "retention.swept": "When old rows and files were last deleted.",
@@ -64,7 +64,7 @@ DRIVE: Mapping[str, str] = {
     "state/supervisor_pause_ID.flag": "The worker is paused. Without `inbox.secret`, you may create and delete it.",
     "state/watcher_heartbeat_ID.json": "The [heartbeat](#heartbeats) that a worker writes.",
     "state/supervisor_heartbeat_ID.json": "The supervisor's heartbeat about a worker.",
-    "state/supervisor_drive.json": "The id of the drive; see [below](#drive-id).",
+    "state/supervisor_drive.json": "The mark of the drive; see [below](#drive-marker).",
     "logs/supervisor.log": "A copy of the log, if there is a drive.",
     "logs/workers/ID.log": "Output of a worker, copied from the state folder, if there is a drive.",
     "logs/diagnostics/diagnostics_ID_TIME.json": "A [diagnostic report](../how-to/read-a-diagnostic-report.md). A "

@@ -28,8 +28,9 @@ from supervisor_core.daemon.services import retention_rules as retention
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
-from supervisor_core.host.files import MAX_JSON_BYTES, SYNCS_AT_ONCE
+from supervisor_core.host.files import MAX_JSON_BYTES
 from supervisor_core.host.logging import excerpts, log
+from supervisor_core.host.open_folder import SYNCS_AT_ONCE
 from supervisor_core.intake import scheduler
 from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage
@@ -134,7 +135,10 @@ def _workers() -> Rows:
     yield "Run after which a restart doesn't wait", duration(policy.HEALTHY_SECONDS)
     yield "Time until a stopped process counts as frozen", duration(FROZEN_SECONDS)
     yield "Tolerated clock difference of a heartbeat", duration(SKEW_SECONDS)
-    yield "Captured output", "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones"
+    yield (
+        "Captured output",
+        "`logging.max_bytes` for the newest file, and for each of `logging.backups` older ones; twice that in a burst",
+    )
     yield "Captured output of a removed worker", duration(output_service.FORGET_SECONDS)
     yield "Output that one append brings to the drive", size(output.PIECE_BYTES)
 

@@ -32,7 +32,7 @@ def schedule_card(standing: ScheduleStatus) -> Content:
         return schedule_removed(schedule, schedule.removed_by, schedule.removed_at)
     facts = {
         "Command": _command(schedule),
-        "Next": _times(standing),
+        "Next": minute(standing.schedule.next_at),
         "Runs as": f"{mention(schedule.owner)}, with their current rights",
     }
     blocks = [*fields(facts), actions("schedule", [_remove(schedule.name, schedule.schedule_id)])]
@@ -106,10 +106,6 @@ def _when(schedule: Schedule) -> str:
     """In words; an expression without them as it is, since its stars would be taken for style."""
     said, expression = when(schedule), escape(schedule.cron)
     return f"`{expression}` ({escape(schedule.zone)})" if said.startswith(schedule.cron) else escape(said)
-
-
-def _times(standing: ScheduleStatus) -> str:
-    return ", ".join(minute(at) for at in standing.times)
 
 
 def _name(owner: Issuer) -> str:

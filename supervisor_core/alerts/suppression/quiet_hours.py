@@ -23,7 +23,6 @@ from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, EVERYTHING, Hush, Suppression
 from supervisor_core.commands.targets import ALL, resolve
 from supervisor_core.common import crashpoints
-from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import compact
@@ -179,16 +178,16 @@ def next_begins(config: SupervisorConfig, now: datetime) -> Iterator[datetime | 
     for quiet in config.alerts.quiet_hours:
         yield hours_of(quiet).next_after(now)
     for planned in config.alerts.maintenance:
-        yield next_after(parse_cron(planned.cron), planned.zone, now)
+        yield next_after(planned.cron, planned.zone, now)
 
 
 def maintained_at(planned: Maintenance, now: datetime) -> Iterator[QuietWindow]:
     """The windows of this maintenance that hold at this moment; one may begin before another has ended."""
-    length, cron = timedelta(minutes=planned.minutes), parse_cron(planned.cron)
-    begin = next_after(cron, planned.zone, now - length)
+    length = timedelta(minutes=planned.minutes)
+    begin = next_after(planned.cron, planned.zone, now - length)
     while begin <= now:
         yield QuietWindow(begin, begin + length)
-        begin = next_after(cron, planned.zone, begin)
+        begin = next_after(planned.cron, planned.zone, begin)
 
 
 def targets_of(config: SupervisorConfig, target: str) -> list[Target]:

@@ -33,7 +33,7 @@ def scheduling(command: Command, config: SupervisorConfig, *, as_json: bool) -> 
     with opened_ledger(config) as ledger:
         schedules = Schedules(ledger)
         if command.name.endswith("list"):
-            _list(schedules.list(now), as_json=as_json)
+            _list(schedules.list(), as_json=as_json)
             return 0
         task_id = new_task_id(now)
         if command.name.endswith("remove"):
@@ -68,8 +68,8 @@ def _checked(config: SupervisorConfig, text: str) -> Command:
 
 
 def _added(made: ScheduleStatus) -> str:
-    times = ", ".join(_clock(at, zone_of(made.schedule.zone)) for at in made.times)
-    return f"Added: {made.schedule.name} runs `{made.schedule.command}` {made.words}.\nNext: {times}"
+    next_run = _clock(made.schedule.next_at, zone_of(made.schedule.zone))
+    return f"Added: {made.schedule.name} runs `{made.schedule.command}` {made.words}.\nNext: {next_run}"
 
 
 def _list(found: Sequence[ScheduleStatus], *, as_json: bool) -> None:

@@ -23,7 +23,7 @@ from supervisor_core.config.diff import RESTART_WORDS, ConfigDiff, compare, list
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.configuration import last_good
-from supervisor_core.host.inbox import user_name
+from supervisor_core.host.permissions import user_name
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.audit.trail import CONFIG_APPLIED, CONFIG_FINISHED, CONFIG_REFUSED, CONFIGURATION

@@ -1,6 +1,6 @@
 """Observes workers for the daemon, with what it knows of its own lag and of their probes.
 
-`LagMeter` measures how late this program is woken: a suspended or busy host must not make workers look stale.
+A suspended or busy host must not make workers look stale: `SuspensionClock` notices it.
 `ObservationSchedule` knows when a condition may change without an event.
 """
 
@@ -11,13 +11,11 @@ import heapq
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar
 
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.common.service import Blocking, Service
-from supervisor_core.common.wakeups import in_step
+from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import DaemonContext
@@ -36,79 +34,38 @@ TICK_SECONDS = 5.0
 TOLERATED_SECONDS = 0.5
 """A tick that is less late than this is punctual: on a busy host all are a little late."""
 
-KEPT = 1024
-"""So many late ticks are remembered: half an hour in which each of them was late."""
 
+class SuspensionClock:
+    """Recognizes that this program didn't run for a while, since the host was suspended or busy.
 
-@dataclass(frozen=True, slots=True)
-class SchedulingLag:
-    """The late ticks, as a value. All times are on one clock."""
-
-    planned: float | None = None
-    """The time at which the next tick should be; None while nothing ticks."""
-    late: tuple[tuple[float, float], ...] = ()
-    """The time at which a late one came, and by how much."""
-
-    def woken(self, now: float, seconds: float = TICK_SECONDS) -> SchedulingLag:
-        """A tick came; the next one is planned so many seconds later."""
-        return SchedulingLag(now + seconds, self._all(now)[-KEPT:])
-
-    def rested(self, now: float) -> SchedulingLag:
-        """Stop ticking: later time isn't lag."""
-        return SchedulingLag(None, self._all(now)[-KEPT:])
-
-    def within(self, seconds: float, now: float) -> float:
-        """Return the whole lag of all late ticks in the last so many seconds, and of an overdue one.
-
-        A suspension that ended a minute ago counts in full, even if it lasted a night.
-        """
-        return sum(by for at, by in self._all(now) if now - at <= seconds)
-
-    def _all(self, now: float) -> tuple[tuple[float, float], ...]:
-        by = 0.0 if self.planned is None else now - self.planned
-        return (*self.late, (now, by)) if by >= TOLERATED_SECONDS else self.late
-
-
-class LagMeter:
-    """Ticks on the event loop; `within` may be called from any thread and returns immediately.
-
-    Its clock continues while the host is suspended, and setting the system time doesn't affect it. The event loop's
-    clock stops during a suspension on Linux, so the tick is late by exactly that time.
+    It ticks on the event loop; `lost_seconds` may be called from any thread. Its clock goes on during a suspension, and
+    setting the system time doesn't affect it. The event loop's clock stops, so that the tick comes late.
     """
 
-    def __init__(
-        self, clock: Callable[[], float] = platform.since_boot, ticked: Callable[[float], None] = lambda _: None
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = platform.since_boot) -> None:
         self._clock = clock
-        self._ticked = ticked
-        self._lag = SchedulingLag()  # replaced as a whole, never changed
-        self._next: asyncio.TimerHandle | None = None
+        self._next_tick = math.inf
+        self._resumed_at, self._lost = -math.inf, 0.0
 
-    def tick(self, seconds: float = TICK_SECONDS) -> None:
-        """Woken now, and the next time after so many seconds."""
-        self._lag = self._lag.woken(self._clock(), seconds)
+    def lost_seconds(self, within: float) -> float:
+        """The time that was lost in the last stop, if that ended within so many seconds or isn't noticed yet."""
+        now = self._clock()
+        if now - self._next_tick >= TOLERATED_SECONDS:
+            return now - self._next_tick
+        return self._lost if now - self._resumed_at <= within else 0.0
 
-    def within(self, seconds: float) -> float:
-        """The lag in seconds, by the late ticks of the last so many seconds."""
-        return self._lag.within(seconds, self._clock())
-
-    async def run(self, stopping: asyncio.Event) -> None:
+    async def run(self, stopping: asyncio.Event, ticked: Callable[[float], None] = lambda _: None) -> None:
         """Tick until asked to stop."""
-        self._lag = SchedulingLag(None, self._lag.late)
-        self._go_on()
         try:
-            await stopping.wait()
+            while not stopping.is_set():
+                ticked(TICK_SECONDS)
+                self._next_tick = self._clock() + TICK_SECONDS
+                await wait_until(None, stopping, TICK_SECONDS)
+                now = self._clock()
+                if now - self._next_tick >= TOLERATED_SECONDS:
+                    self._resumed_at, self._lost = now, now - self._next_tick
         finally:
-            if self._next is not None:
-                self._next.cancel()
-            self._lag = self._lag.rested(self._clock())
-
-    def _go_on(self) -> None:
-        """Tick, and once more in a while: a timer costs less than a task that waits."""
-        seconds = in_step(TICK_SECONDS)
-        self.tick(seconds)
-        self._ticked(seconds)
-        self._next = asyncio.get_running_loop().call_later(seconds, self._go_on)
+            self._next_tick = math.inf
 
 
 T = TypeVar("T")
@@ -122,12 +79,12 @@ class WorkerObserver(Service):
     def __init__(self, parts: DaemonContext, changed: Callable[[str], None] = lambda _: None) -> None:
         super().__init__()
         self._parts = parts
-        self._meter = LagMeter(platform.since_boot, ticked=self.pulse.beat)
-        self._prober = Prober(parts, Blocking(THREADS), self._meter.within, changed)
+        self._clock = SuspensionClock()
+        self._prober = Prober(parts, Blocking(THREADS), self._clock.lost_seconds, changed)
 
     def look(self, workers: Sequence[WorkerSettings]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
-        return observe_workers(self._parts.host, workers, lag=self._meter.within, probes=self._prober.failing)
+        return observe_workers(self._parts.host, workers, lag=self._clock.lost_seconds, probes=self._prober.failing)
 
     def follow(self, looked: Iterable[WorkerStatus]) -> None:
         """From now on ask the processes that were seen. On the event loop."""
@@ -142,7 +99,7 @@ class WorkerObserver(Service):
         """Measure and check until told to stop."""
         try:
             async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
-                both.create_task(self._meter.run(stopping))
+                both.create_task(self._clock.run(stopping, self.pulse.beat))
                 both.create_task(self._prober.run(stopping))
         except ExceptionGroup as failed:  # its own words say only that there was one
             raise failed.exceptions[0] from failed

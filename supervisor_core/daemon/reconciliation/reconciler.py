@@ -23,7 +23,6 @@ from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import DISPATCHER
 from supervisor_core.common.threads import CallbackLock
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
@@ -238,7 +237,7 @@ class Reconciler(Service):
             self.pulse.beat()
             self._poked.clear()
             if loop.time() >= next_at:
-                self._all_due, next_at = True, loop.time() + in_step(every)
+                self._all_due, next_at = True, loop.time() + every
             if self._all_due:
                 self._follow()
                 if self._own is not None:  # no service of a daemon looks into the queue

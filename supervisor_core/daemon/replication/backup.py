@@ -13,7 +13,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import from_text
 from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.host.descriptors import PRIVATE_FILE, known_flags, temporary_name
+from supervisor_core.host.descriptors import PRIVATE_FILE, temporary_name
 from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, connect, file_state
 from supervisor_core.storage.schema import HEAD, NEVER_RELEASED
 
@@ -76,7 +76,7 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
 
 def copy_database(source: Path, target: Path) -> None:
     """Copy a database to a new, complete file of our own, which is on disk when this returns."""
-    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | known_flags("O_NOFOLLOW"), PRIVATE_FILE)
+    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), PRIVATE_FILE)
     try:
         with closing(connect(source, "ro", READER_SECONDS)) as reader, closing(sqlite3.connect(target)) as writer:
             reader.backup(writer)

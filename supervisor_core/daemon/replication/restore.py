@@ -25,7 +25,6 @@ from sqlalchemy import Connection, select, update
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common import crashpoints
-from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import to_text
@@ -172,7 +171,7 @@ def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFact
         step = replace(end, expected=(JobState.QUEUED, JobState.CLAIMED, JobState.STARTED), follow=None)
         counted += take(connection, supervisor_id, step, now)
     for schedule in schedules.due(connection, now):
-        later = next_after(parse_cron(schedule.cron), schedule.zone, now)
+        later = next_after(schedule.cron, schedule.zone, now)
         take(connection, supervisor_id, schedules.correct_next(schedule, later), now)
     about = {"file": str(facts.path), "newest": to_text(facts.newest) if facts.newest else None, "ended": counted}
     entry = AuditEntry(by.id, RESTORED, supervisor_id, label=by.name or None, target_type="supervisor", details=about)

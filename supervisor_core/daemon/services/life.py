@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -52,7 +51,7 @@ class LifeRecorder(Service):
     async def run(self, stopping: asyncio.Event) -> None:
         """Record heartbeats until told to stop."""
         while not stopping.is_set():
-            seconds = in_step(FOLLOW_SECONDS)
+            seconds = FOLLOW_SECONDS
             self.pulse.beat(within=seconds)
             if not await wait_until(None, stopping, seconds):
                 await self.follow()

@@ -11,7 +11,6 @@ from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import QUEUE_PROCESSOR
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.daemon.environment import FOLDERS, flag_trust
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import DriveUnavailable
@@ -105,7 +104,7 @@ class QueueProcessor(Service):
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
             written_at = loop.time() if written else written_at
             if looks:
-                look_at = loop.time() + in_step(self._pause_seconds())
+                look_at = loop.time() + self._pause_seconds()
             if not (self._looks or more):
                 seconds = max(0.0, look_at - loop.time())
                 self.pulse.beat(within=seconds)

@@ -21,7 +21,6 @@ from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
 from supervisor_core.common import crashpoints
-from supervisor_core.common.cron import parse_cron
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.time_zones import next_after
@@ -111,7 +110,7 @@ class SchedulesChore:
         for schedule in self._ledger.read(lambda connection: rows.ahead(connection, now + LATE)):
             # The clock of this host was ahead, and isn't any more: nobody waits for a time that was counted by it.
             try:
-                first = next_after(parse_cron(schedule.cron), schedule.zone, now)
+                first = next_after(schedule.cron, schedule.zone, now)
             except SupervisorError as error:
                 log.warning("schedule %s: the next run can't be computed: %s", schedule.name, error)
                 continue
@@ -124,7 +123,7 @@ class SchedulesChore:
 
     def _look(self, schedule: Schedule, now: datetime) -> bool:
         try:
-            here = due_run(schedule.next_at, now, partial(next_after, parse_cron(schedule.cron), schedule.zone))
+            here = due_run(schedule.next_at, now, partial(next_after, schedule.cron, schedule.zone))
             if here.missed_at is not None and schedule.waiting_since is None:
                 at = to_text(here.missed_at)
                 about = LogEvent.SCHEDULE_MISSED.extra(schedule=schedule.name, missed_at=at)

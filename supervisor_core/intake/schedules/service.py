@@ -13,15 +13,15 @@ from sqlalchemy import Connection
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common import crashpoints
-from supervisor_core.common.cron import cron_in_words, parse_cron
+from supervisor_core.common.cron import cron_in_words
 from supervisor_core.common.errors import CommandText, MarkedText, RefusedError, UsageError
 from supervisor_core.common.text import nearest, random_id
-from supervisor_core.common.time_zones import next_after, next_times
+from supervisor_core.common.time_zones import next_after
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.schedules import rows
-from supervisor_core.intake.schedules.rules import RunState, Schedule, ScheduleState
+from supervisor_core.intake.schedules.rules import RunState, Schedule
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage import outbox
@@ -30,8 +30,6 @@ from supervisor_core.storage.store import Ledger
 MOST = 100
 """Schedules of one host."""
 
-SHOWN_TIMES = 3
-"""Next runs to show for a cron expression without a description in words."""
 
 SECRET_BYTES = 32
 
@@ -50,13 +48,11 @@ class TooManySchedules(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:
-    """A schedule, its next runs and the result of its last one."""
+    """A schedule, its times and the result of its last run."""
 
     schedule: Schedule
     words: str
     """The times of its runs in words, else its cron expression."""
-    times: tuple[datetime, ...]
-    """The next run; several for an expression without words."""
     outcome: str = ""
     """The result of the last run; empty before the first."""
 
@@ -85,7 +81,7 @@ class Schedules:
         about the schedule.
         """
         moment = now or datetime.now(UTC)
-        first = next_after(parse_cron(params["cron"]), zone, moment)
+        first = next_after(params["cron"], zone, moment)
         schedule = Schedule(
             schedule_id=random_id(),
             supervisor_id=self._ledger.supervisor_id,
@@ -105,7 +101,7 @@ class Schedules:
         crashpoints.reach("schedules_t.added:before")
         added = self._ledger.write(partial(_add_once, schedule=schedule, place=place))
         crashpoints.reach("schedules_t.added:after")
-        return schedule_status(added, moment)
+        return schedule_status(added)
 
     def remove(self, name: str, by: Issuer, task_id: str, now: datetime | None = None) -> Schedule:
         """Remove the schedule of this name; for a known task id, return the one that it removed. `NoSuchSchedule`."""
@@ -118,12 +114,11 @@ class Schedules:
             raise self._unknown(name)
         return found
 
-    def list(self, now: datetime | None = None) -> list[ScheduleStatus]:
+    def list(self) -> list[ScheduleStatus]:
         """All schedules with the result of their last runs, the next to run first."""
-        moment = now or datetime.now(UTC)
 
         def look(connection: Connection) -> list[ScheduleStatus]:
-            return [schedule_status(each, moment, _outcome(connection, each)) for each in rows.waiting(connection)]
+            return [schedule_status(each, _outcome(connection, each)) for each in rows.waiting(connection)]
 
         return self._ledger.read(look)
 
@@ -162,19 +157,12 @@ def _add_once(connection: Connection, schedule: Schedule, place: Mapping[str, An
 
 
 def when(schedule: Schedule) -> str:
-    """The times of its runs in words if possible, and the time zone."""
-    cron = parse_cron(schedule.cron)
-    return f"{cron_in_words(cron) or cron.text} ({schedule.zone})"
+    """The times of its runs in words, and the time zone."""
+    return f"{cron_in_words(schedule.cron)} ({schedule.zone})"
 
 
-def schedule_status(schedule: Schedule, now: datetime, outcome: str = "") -> ScheduleStatus:
-    if schedule.state is ScheduleState.REMOVED:
-        return ScheduleStatus(schedule, when(schedule), (), outcome)
-    times = [schedule.next_at]
-    cron = parse_cron(schedule.cron)
-    if not cron_in_words(cron):
-        times += next_times(cron, schedule.zone, max(schedule.next_at, now), SHOWN_TIMES - 1)
-    return ScheduleStatus(schedule, when(schedule), tuple(times), outcome)
+def schedule_status(schedule: Schedule, outcome: str = "") -> ScheduleStatus:
+    return ScheduleStatus(schedule, when(schedule), outcome)
 
 
 def unfinished(connection: Connection, task_id: str) -> bool:

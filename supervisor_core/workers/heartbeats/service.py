@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import HEARTBEAT
-from supervisor_core.common.wakeups import COMMON_SECONDS, in_step
 from supervisor_core.storage.engine import SHARES
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.health import Health, WorkerState
@@ -23,8 +22,7 @@ from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, wri
 from supervisor_core.workers.status import WorkerStatus
 
 GATHER_SECONDS = 0.5
-"""Workers that start together change together; their heartbeats are written together. And services that wake at the
-same common moment have looked by then."""
+"""Workers that start together change together; their heartbeats are written together."""
 
 LOOK_SECONDS = 15.0
 """The time limit for observing the workers; the drive has a shorter one."""
@@ -87,7 +85,7 @@ class HeartbeatLoop:
                     log.info("the supervisor's heartbeat is written again")
                 told.clear()
                 self.problem = ""
-            await wait_until(None, self._ending, in_step(delay))
+            await wait_until(None, self._ending, delay)
 
 
 class HeartbeatService(Service):
@@ -161,7 +159,7 @@ class HeartbeatService(Service):
         seconds = max(seconds, 0.0)
         self.pulse.beat(within=seconds)
         await wait_until(self._woken, stopping, seconds)
-        if self._woken.is_set() or self._every >= COMMON_SECONDS:
+        if self._woken.is_set():
             await wait_until(None, stopping, min(GATHER_SECONDS, seconds))
 
     async def shut_down(self) -> None:
@@ -256,8 +254,7 @@ def next_due(due: float, every: float, now: float, *, failed: bool) -> float:
     """The time of the next heartbeat, at a fixed distance from the last; missed ones aren't made up for."""
     if failed:
         return now + min(RETRY_SECONDS, every)
-    following = due + every if due + every > now else now + every
-    return now + in_step(following - now, now)
+    return due + every if due + every > now else now + every
 
 
 def _put(connection: Connection, told: Sequence[Told]) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.common.wakeups import in_step
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.folder_watch import FolderWatch
 from supervisor_core.workers.context import DaemonContext
@@ -64,7 +63,7 @@ class HeartbeatWatch(Service):
         """Watch until asked to stop."""
         while not stopping.is_set():
             self.pulse.beat()
-            seconds = in_step(AGAIN_SECONDS) if await self._listen() else SOON_SECONDS
+            seconds = AGAIN_SECONDS if await self._listen() else SOON_SECONDS
             self.pulse.beat(within=seconds)
             await wait_until(self._woken, stopping, seconds)
             self._woken.clear()

@@ -1,10 +1,9 @@
-"""Delivers the captured output of one worker to the drive, in pieces. Call it through `Drive`: it may hang."""
+"""Appends captured output to the workers' logs on the drive, best effort: a line there says what was dropped."""
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import NamedTuple
+from functools import partial
 
 from supervisor_core.host import drive_files
 from supervisor_core.processes.output.capture import WorkerOutput
@@ -13,78 +12,45 @@ from supervisor_core.workers.context import HostContext
 
 PIECE_BYTES = 256 * 1024
 
-
-class DriveLog(NamedTuple):
-    """A log file on the drive, and its limits."""
-
-    root: Path
-    path: Path
-    mode: int
-    max_bytes: int
-    backups: int
-
-
-def deliver_piece(output: WorkerOutput, target: DriveLog) -> bool:
-    """Append the oldest piece that the drive lacks; False if it has everything.
-
-    Each piece is recorded before it's appended, so that a crash repeats nothing and loses nothing.
-    """
-    size, number = _facts(target)
-    if output.attempted:
-        end = drive_files.read_end(target.root, target.path, output.attempted).data if size else b""
-        output.settle(size, number, end)
-    room = target.max_bytes - size
-    piece = output.next_piece(min(PIECE_BYTES, room if room > 0 else target.max_bytes))
-    if piece is None:
-        return False
-    output.attempt(piece, size, number)
-    drive_files.append(target.root, target.path, piece.payload, target.mode, target.max_bytes, target.backups)
-    output.delivered(piece)
-    return True
-
-
-def _facts(target: DriveLog) -> tuple[int, int]:
-    """The size and the inode number of the file; zeros without one."""
-    try:
-        facts = drive_files.stat(target.root, target.path)
-    except FileNotFoundError:
-        return 0, 0
-    return facts.st_size, facts.st_ino
-
+PIECES_IN_A_ROW = 16
+"""The pieces of one worker before the next worker's turn."""
 
 PASS_SECONDS = 5.0
 """The time for deliveries in a pass; the next pass continues."""
 
-PIECES_IN_A_ROW = 16
-"""The pieces of one worker before the next worker's turn."""
-
 
 def deliver(host: HostContext, worker_id: str, output: WorkerOutput) -> bool:
-    """Deliver the waiting output to the drive, if there is one. Returns whether more waits than one turn allows."""
+    """Append the waiting output to the drive, if there is one. Returns whether more waits than one turn allows.
+
+    A crash between an append and its record repeats one piece.
+    """
+    config, drive = host.config, host.drive
     if not output.waiting:
         return False
-    config = host.config
     if config.nas.root is None:
-        output.skip()
-        output.keep_progress()
+        output.mark_delivered(output.waiting)
         return False
-    path, limits = drive_log(config, worker_id), config.logging
-    target = DriveLog(config.drive_root, path, config.nas.file_mode, limits.max_bytes, limits.backups)
-    host.drive.make_folder(path.parent)
+    path, mode, limits = drive_log(config, worker_id), config.nas.file_mode, config.logging
+    drive.make_folder(path.parent)
+    append = partial(drive_files.append, mode=mode, max_bytes=limits.max_bytes, backups=limits.backups)
     for _ in range(PIECES_IN_A_ROW):
-        if not host.drive.call(deliver_piece, output, target):
-            output.keep_progress()
+        dropped, data = output.read_undelivered(min(PIECE_BYTES, limits.max_bytes))
+        data = data[: data.rfind(b"\n") + 1] or data
+        if not data:
             return False
+        notice = f"[supervisor] {dropped} bytes of output were dropped here.\n".encode() if dropped else b""
+        drive.call(append, drive.root, path, notice + data)
+        output.mark_delivered(dropped + len(data))
     return True
 
 
 def maintain_output(host: HostContext, worker_id: str) -> None:
-    """Bound one worker's output and deliver what waits, once. For a pass, which has the worker to itself."""
+    """Rotate one worker's output and deliver what waits, once. For a pass, which has the worker to itself."""
     path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
     if not path.exists():
         return
     output = WorkerOutput(path)
-    output.bound(limits.max_bytes, limits.backups)
+    output.rotate(limits.max_bytes, limits.backups)
     deadline = time.monotonic() + PASS_SECONDS
     while deliver(host, worker_id, output) and time.monotonic() < deadline:
         pass

@@ -9,28 +9,23 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-import re
 import socket
-from base64 import b64encode
+import ssl
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from supervisor_core.common.text import one_line
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.host.network import PORTS, Network, NetworkError, certificate_problem
+from supervisor_core.host.network import Network, NetworkError, certificate_problem
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.version import __version__
 from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.worker import masked
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import AsyncIterator
-
     from supervisor_core.config.worker_settings import ProbeSettings
 
 MARGIN_SECONDS = 8.0
@@ -40,25 +35,13 @@ LONGEST_WORDS = 200
 LONGEST_NAME = 80
 """The most characters shown of a response, and of a program with its arguments."""
 
-LONGEST_LINE = 16 * 1024
-MOST_LINES = 200
-"""The limit for the head of a response: servers send a few hundred bytes."""
-
-BODY_BYTES = 16 * 1024
-BODY_SECONDS = 0.5
-"""The time to read some of the body, which we ignore: a server that is cut off may log an error."""
-
 KEPT_BYTES = 8 * 1024
 """The bytes kept of a program's output; its last line is enough."""
 
 OffLoop = Callable[..., Awaitable[Any]]
 """Calls its first argument with the others in a thread; awaiting it gives the result."""
 
-_STATUS = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?\r?\n")
-_INFORMING = range(100, 200)
 _GOOD = range(200, 400)
-_TUNNEL = range(200, 300)
-_UNQUOTED = "/%:=&?~+!$,;'@()*[]|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +81,9 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
         if probe.exec is not None:
             ok, words = await off_loop(_run, config, worker, probe)
         else:
-            async with asyncio.timeout(probe.timeout) as bound:
-                get = _get(probe, config.network, off_loop, bound) if probe.http else None
-                ok, words = await (get or _reach(probe, off_loop))
+            async with asyncio.timeout(probe.timeout):
+                get = _get(probe, config.network, off_loop) if probe.http else None
+                ok, words = await (get or _connect(probe, off_loop))
     except TimeoutError:
         ok, words = False, f"no response within {probe.timeout:g} s"
     except _BadAnswer as answer:
@@ -128,155 +111,56 @@ def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings)
     return False, exit_in_words(ran.exit_code) + (f": {said[-1].strip()}" if said else "")
 
 
-async def _reach(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
-    host, _, port = (probe.tcp or "").rpartition(":")
-    async with _connected(host.strip("[]"), int(port), probe.timeout, off_loop):
-        return True, "accepts connections"
-
-
-async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop, bound: asyncio.Timeout) -> tuple[bool, str]:
-    """The response to a GET. A redirect is a response; it isn't followed."""
-    url = probe.http.get_secret_value() if probe.http else ""
-    parts, proxy = urlsplit(url), urlsplit(network.proxy(url) or "")
-    host = _ascii_host(parts)
-    tls = await off_loop(network.tls) if "https" in (parts.scheme, proxy.scheme) else None
-    first = proxy if proxy.hostname else parts
-    first_tls = tls if first.scheme == "https" else None
-    door = _ascii_host(first), first.port or PORTS[first.scheme]
-    async with AsyncExitStack() as opened:
-        reader, writer = await opened.enter_async_context(_connected(*door, probe.timeout, off_loop, first_tls))
-        if proxy.hostname and parts.scheme == "https":
-            writer.write(_tunnel(parts, host, proxy))
-            status, _ = await _head(reader)
-            if status not in _TUNNEL:
-                raise _BadAnswer(f"the proxy responds with HTTP {status}")
-            assert tls is not None  # noqa: S101 (the URL is one of https)
-            reader, writer = await opened.enter_async_context(_inside_tunnel(writer, tls, host))
-            writer.write(_request(parts, host))
-        else:
-            writer.write(_request(parts, host, proxy if proxy.hostname else None))
-        await writer.drain()
-        status, phrase = await _head(reader)
-        bound.reschedule(None)  # it was in time
-        with suppress(OSError, asyncio.IncompleteReadError):  # a timeout is one of the first
-            async with asyncio.timeout(BODY_SECONDS):
-                await reader.readexactly(BODY_BYTES)
-    return status in _GOOD, f"responded {status} {phrase}".rstrip()
-
-
-def _request(parts: SplitResult, host: str, proxy: SplitResult | None = None) -> bytes:
-    """The request; to a proxy it names the whole URL."""
-    target = quote(parts.path or "/", _UNQUOTED) + (f"?{quote(parts.query, _UNQUOTED)}" if parts.query else "")
-    lines = [
-        f"GET {f'http://{_authority(parts, host)}' if proxy else ''}{target} HTTP/1.1",
-        f"Host: {_authority(parts, host)}",
-        f"User-Agent: supervisor/{__version__}",
-        "Accept: */*",
-        "Connection: close",
-        *_credentials("Authorization", parts),
-    ]
-    return _lines(*lines, *(_credentials("Proxy-Authorization", proxy) if proxy else ()))
-
-
-def _tunnel(parts: SplitResult, host: str, proxy: SplitResult) -> bytes:
-    """The request for a tunnel through a proxy."""
-    there = _authority(parts, host, PORTS[parts.scheme])
-    return _lines(f"CONNECT {there} HTTP/1.1", f"Host: {there}", *_credentials("Proxy-Authorization", proxy))
-
-
-def _lines(*lines: str) -> bytes:
-    return "\r\n".join((*lines, "", "")).encode("ascii")
-
-
-def _authority(parts: SplitResult, host: str, port: int | None = None) -> str:
-    name, number = f"[{host}]" if ":" in host else host, parts.port or port
-    return f"{name}:{number}" if number else name
-
-
-def _credentials(header: str, parts: SplitResult) -> tuple[str, ...]:
-    if parts.username is None:
-        return ()
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return (f"{header}: Basic {b64encode(pair.encode()).decode()}",)
-
-
-def _ascii_host(parts: SplitResult) -> str:
-    host = parts.hostname or ""
-    return host if host.isascii() else host.encode("idna").decode()
-
-
-async def _head(reader: asyncio.StreamReader) -> tuple[int, str]:
-    """The status of the response, once its head is complete. Informational responses (100, 103) are skipped."""
-    status, phrase = 0, ""
-    for _ in range(MOST_LINES):
-        line = await _line(reader)
-        if status == 0:
-            match = _STATUS.fullmatch(line)
-            if match is None:
-                raise _BadAnswer("the response isn't HTTP")
-            status, phrase = int(match[1]), (match[2] or b"").decode(errors="replace").strip()
-        elif line in (b"\r\n", b"\n"):
-            if status not in _INFORMING:
-                return status, phrase
-            status = 0
-    raise _BadAnswer("the response headers are too long")
-
-
-async def _line(reader: asyncio.StreamReader) -> bytes:
-    try:
-        return await reader.readuntil(b"\n")
-    except asyncio.IncompleteReadError:
-        raise _BadAnswer("closed the connection without a response") from None
-    except asyncio.LimitOverrunError:
-        raise _BadAnswer("the response isn't HTTP") from None
-
-
-@asynccontextmanager
-async def _connected(
-    host: str, port: int, seconds: float, off_loop: OffLoop, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection to the first address of the host that accepts one. It's closed without waiting."""
-    reader, writer = await _connect(host, port, seconds, off_loop, tls)
-    try:
-        yield reader, writer
-    finally:
-        writer.transport.abort()
-
-
-@asynccontextmanager
-async def _inside_tunnel(
-    tunnel: asyncio.StreamWriter, tls: ssl.SSLContext, host: str
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A TLS connection in a proxy's tunnel, with a reader of its own: what the proxy has sent into the other one could
-    pose as the server's response."""
-    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(LONGEST_LINE)
-    protocol = asyncio.StreamReaderProtocol(reader)
-    transport = await loop.start_tls(tunnel.transport, protocol, tls, server_hostname=host)
-    assert transport is not None  # noqa: S101 (only without a transport to begin with)
-    protocol.connection_made(transport)
-    try:
-        yield reader, asyncio.StreamWriter(transport, protocol, reader, loop)
-    finally:
-        transport.abort()
-
-
-async def _connect(
-    host: str, port: int, seconds: float, off_loop: OffLoop, tls: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
+    name, _, port = (probe.tcp or "").rpartition(":")
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    addresses = await _addresses(host, port, off_loop)
-    for number, address in enumerate(addresses):
-        share = (deadline - loop.time()) / (len(addresses) - number)
+    deadline = loop.time() + probe.timeout
+    addresses = await _addresses(name.strip("[]"), int(port), off_loop)
+    for number, address in enumerate(addresses, 1):
         try:
-            async with asyncio.timeout(share):
-                return await asyncio.open_connection(
-                    address, port, limit=LONGEST_LINE, ssl=tls, server_hostname=host if tls else None
-                )
+            async with asyncio.timeout((deadline - loop.time()) / (len(addresses) - number + 1)):
+                _, writer = await asyncio.open_connection(address, int(port))
+            writer.transport.abort()
+            break
         except OSError:  # a timeout is one as well
-            if number == len(addresses) - 1:
+            if number == len(addresses):
                 raise
-    raise _BadAnswer(f"{host} has no address")
+    return True, "accepts connections"
+
+
+async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop) -> tuple[bool, str]:
+    """The response to a GET. A redirect is a response; it isn't followed."""
+    import aiohttp  # late: a host without such a probe need not load it
+
+    class Resolver(aiohttp.abc.AbstractResolver):
+        """aiohttp's own uses a thread that the program waits for at its end."""
+
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        ) -> list[aiohttp.abc.ResolveResult]:
+            return [
+                {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}
+                for address in await _addresses(host, port, off_loop)
+            ]
+
+        async def close(self) -> None:
+            """There's nothing to close."""
+
+    url = probe.http.get_secret_value() if probe.http else ""
+    tls = await off_loop(network.tls_for, url)
+    connector = aiohttp.TCPConnector(resolver=Resolver(), force_close=True, ssl=tls or True)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, headers={"User-Agent": f"supervisor/{__version__}"}) as session,
+            session.get(url, proxy=network.proxy(url), allow_redirects=False) as response,
+        ):
+            return response.status in _GOOD, f"responded {response.status} {response.reason or ''}".rstrip()
+    except aiohttp.ClientHttpProxyError as error:
+        raise _BadAnswer(f"the proxy responds with HTTP {error.status}") from None
+    except aiohttp.ClientResponseError:
+        raise _BadAnswer("the response isn't HTTP") from None
+    except aiohttp.ServerDisconnectedError:
+        raise _BadAnswer("closed the connection without a response") from None
 
 
 async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
@@ -293,7 +177,7 @@ async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
 def _trouble(error: OSError) -> str:
     if rejected := certificate_problem(error):
         return rejected
-    if type(error).__module__ == "ssl":
-        return f"TLS failed: {getattr(error, 'reason', None) or error}"
+    if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
+        return f"TLS failed: {getattr(error.__cause__ or error, 'reason', None) or error}"
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
     return f"connection failed: {reason}"

@@ -42,9 +42,9 @@ async def test_a_schedule_is_added_listed_run_across_a_restart_and_removed(home:
     await started(home, slack)
     operator, viewer = slack.user("operator"), slack.user("viewer")
     await operator.slash('/supervisor schedule add nightly "dayly 03:00" restart')
-    await operator.sees("Which days?")
+    await operator.sees("five fields")
     card = await operator.slash('/supervisor schedule add nightly "daily 03:00" restart OrionMX nightly')
-    await card.shows("Schedule nightly added: every day at 03:00 (Europe/Berlin)")
+    await card.shows("Schedule nightly added: at 03:00 every day (Europe/Berlin)")
     await card.shows("restart OrionMX nightly")
     await card.shows("with their current rights")
     await operator.slash('/supervisor schedule add Nightly "hourly" status all')
@@ -89,7 +89,7 @@ async def test_its_command_needs_an_approval_and_one_that_informs_is_answered_in
     operator, approver = slack.user("operator"), slack.user("approver")
     await operator.slash('/supervisor schedule add look "every 15 minutes" status all')
     await operator.slash('/supervisor schedule add weekly "mondays 07:00" restart OrionMX')
-    await slack.channel("ops").shows("on Mondays at 07:00")
+    await slack.channel("ops").shows("at 07:00 on Monday")
     comes_due(home, "look")
     await slack.channel("ops").shows("OrionMX running")
     comes_due(home, "weekly")
@@ -173,7 +173,7 @@ async def test_while_slack_is_away_it_waits_and_runs_once_it_is_back_and_one_by_
         early = 'schedule add early "daily 06:00" diagnostics all'
         added = await asyncio.to_thread(home.supervisor, "send", early)
         assert "diagnostics all" in added.stdout
-        assert "every day at 06:00" in added.stdout
+        assert "at 06:00 every day" in added.stdout
         network.cut()
         comes_due(home, "often")
         comes_due(home, "early")

@@ -64,7 +64,7 @@ class Attacked:
         return self.one()
 
     def one(self) -> Schedule:
-        (found,) = Schedules(self.desk.ledger).list(NOW)
+        (found,) = Schedules(self.desk.ledger).list()
         return found.schedule
 
     def chore(self) -> SchedulesChore:
@@ -194,7 +194,7 @@ def test_a_scheduled_command_whose_id_is_taken_is_a_failure_in_the_list_and_the_
         assert not attacked.chore().work(NOW + FIVE)
     assert "is carried out" not in caplog.text
     assert "is refused: The command id" in caplog.text
-    (found,) = Schedules(attacked.desk.ledger).list(NOW + FIVE)
+    (found,) = Schedules(attacked.desk.ledger).list()
     assert found.outcome.startswith("refused: The command id")
     assert found.schedule.last is not None
     assert found.schedule.last.state is RunState.REFUSED

@@ -12,8 +12,7 @@ import yaml
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.processes.output.files import drive_log, output_path
-from supervisor_core.processes.records import STARTING, WorkerRecord, write_record
+from supervisor_core.processes.output.files import output_path
 from supervisor_core.workers.context import open_drive
 
 SECRET = "hunter2-hunter2"
@@ -85,19 +84,6 @@ def test_captured_output_is_read_while_the_drive_is_away(tmp_path: Path) -> None
     captured(config).write_text("hello\n")
     (tmp_path / "nas").rename(tmp_path / "elsewhere")
     assert read(config).lines == ("hello",)
-
-
-def test_what_an_earlier_version_lets_a_worker_write_to_the_drive_is_read_until_its_next_start(tmp_path: Path) -> None:
-    config = a_config(tmp_path)
-    earlier = drive_log(config, "OrionMX")
-    earlier.write_text("on the drive\n")
-    config.state_dir.mkdir()
-    record = WorkerRecord("OrionMX", "g", STARTING, log_path=str(earlier))
-    write_record(config.state_dir, record)
-    assert (read(config).lines, read(config).path) == (("on the drive",), str(earlier))
-    captured(config).write_text("at home\n")
-    write_record(config.state_dir, record._replace(log_path=str(captured(config))))
-    assert read(config).lines == ("at home",)
 
 
 def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: Path) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ import yaml
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import validate_supervisor_environment
 from supervisor_core.doctor.host import check_drive as examine_drive
-from supervisor_core.host.drive import MARKER, NOTE, Drive, DriveIdentity, DriveUnavailable
+from supervisor_core.host.drive import MARKER, NOTE, Drive, DriveUnavailable
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.pauses import Pause, pause_flag_path
@@ -74,7 +71,7 @@ def test_an_empty_folder_in_the_place_of_the_drive_ends_no_pause_and_stays_empty
         assert seen_pause(host) == host.pauses.read("OrionMX") == BY_ANNA
         (issue,) = validate_supervisor_environment(host.config)["issues"]
         assert f"If it was replaced on purpose, delete {place.note()}." in issue
-        with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json .* Mount the right drive\."):
+        with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json\. Mount it\."):
             host.drive.make_folder(place.root / "05_LOGS")
         assert not host.pauses.set("OrionMX", BY_ANNA).on_drive
         assert os.listdir(place.root) == []
@@ -98,55 +95,19 @@ def test_a_flag_removed_by_hand_still_ends_the_pause(place: Place) -> None:
     assert place.one.pauses.read("OrionMX") is None
 
 
-def test_the_first_use_of_a_drive_names_it_once_and_only_there_where_something_is_written(place: Place) -> None:
+def test_a_drive_is_marked_once_its_state_folder_is_written_to_and_hosts_share_the_mark(place: Place) -> None:
     place.one.drive.check()
     assert seen_pause(place.one) is None
-    assert os.listdir(place.root) == []
     place.one.drive.make_folder(place.root / "05_LOGS")
     assert not place.note().exists(), "it has no state folder yet"
-    place.one.drive.make_folder(place.state)
-    marker = place.state / MARKER
-    made = marker.read_bytes()
-    assert json.loads(made)["drive_id"] == json.loads(place.note().read_text())["drive_id"]
-    assert (marker.stat().st_mode & 0o777, place.note().stat().st_mode & 0o777) == (0o640, 0o600)
-    place.host("one").drive.make_folder(place.state)
-    assert marker.read_bytes() == made
+    for host in (place.one, place.host("one"), place.host("two")):
+        host.drive.make_folder(place.state)
+    modes = [path.stat().st_mode & 0o777 for path in (place.state / MARKER, place.note("one"), place.note("two"))]
+    assert modes == [0o640, 0o600, 0o600]
     assert os.listdir(place.state) == [MARKER], "nothing else is left there"
 
 
-def test_hosts_that_share_a_drive_take_the_same_id_however_many_come_at_once(place: Place) -> None:
-    place.state.mkdir()
-    names = [f"host{number}" for number in range(12)]
-    hosts = [place.host(name) for name in names]
-    with ThreadPoolExecutor(len(hosts)) as threads:
-        list(threads.map(lambda host: host.drive.make_folder(place.state), hosts))
-    assert len({json.loads(place.note(name).read_text())["drive_id"] for name in names}) == 1
-    assert os.listdir(place.state) == [MARKER]
-    for host in hosts:
-        host.drive.check()
-
-
-def test_a_marker_that_a_crash_left_with_a_second_name_is_read_again(place: Place) -> None:
-    place.state.mkdir()
-    (place.state / MARKER).write_text('{"drive_id": "d1"}')
-    (place.state / f".{MARKER}.0123456789ab.tmp").hardlink_to(place.state / MARKER)
-    place.one.drive.make_folder(place.state)
-    assert json.loads(place.note().read_text())["drive_id"] == "d1"
-    assert os.listdir(place.state) == [MARKER]
-
-
-def test_a_drive_that_knows_no_links_gets_its_id_as_well(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object, **__: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    place.one.drive.make_folder(place.state)
-    assert json.loads((place.state / MARKER).read_text())["drive_id"]
-    assert place.note().exists()
-    place.one.drive.check()
-
-
-def test_what_was_there_before_drives_had_an_id_is_adopted_with_its_pauses(place: Place) -> None:
+def test_a_flag_that_was_there_first_counts_and_survives_a_drive_replaced_on_purpose(place: Place) -> None:
     place.state.mkdir()
     pause_flag_path(place.state, "OrionMX").write_text("")
     assert place.one.pauses.read("OrionMX") == Pause()
@@ -157,18 +118,6 @@ def test_what_was_there_before_drives_had_an_id_is_adopted_with_its_pauses(place
     place.note().unlink()
     assert place.one.pauses.read("OrionMX") == Pause(), "replaced on purpose, and told again"
     assert pause_flag_path(place.state, "OrionMX").exists()
-
-
-def test_a_state_folder_that_is_gone_is_not_made_anew_while_a_pause_was_in_it(place: Place) -> None:
-    """As an installation from before the ids finds it at its first start without the drive."""
-    (place.folder / "one" / "desired").mkdir()
-    copy = {"pause": BY_ANNA._asdict(), "waits": False}
-    (place.folder / "one" / "desired" / "OrionMX.json").write_text(json.dumps(copy))
-    assert not validate_supervisor_environment(place.one.config)["valid"]
-    assert place.one.pauses.read("OrionMX") == BY_ANNA
-    assert os.listdir(place.root) == []
-    place.state.mkdir()
-    assert validate_supervisor_environment(place.one.config)["valid"]
 
 
 def test_a_drive_replaced_on_purpose_is_taken_when_the_note_is_deleted_and_pauses_go_along(place: Place) -> None:
@@ -189,20 +138,11 @@ def test_a_drive_replaced_on_purpose_is_taken_when_the_note_is_deleted_and_pause
     assert place.one.pauses.read("OrionMX") is None, "by hand, as ever"
 
 
-def test_another_drive_with_an_id_of_its_own_is_refused_too(place: Place) -> None:
-    place.one.pauses.set("OrionMX", BY_ANNA)
-    place.swap()
-    place.host("two").drive.make_folder(place.state)
-    with pytest.raises(DriveUnavailable, match=r"^The drive isn't the one that this host used before\."):
-        place.one.drive.check()
-    assert place.one.pauses.read("OrionMX") == BY_ANNA
-
-
 def test_the_doctor_does_not_call_an_empty_folder_the_drive(place: Place) -> None:
     place.one.drive.make_folder(place.state)
     assert examine_drive(place.one.config).ok
     place.swap()
-    with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json .* Mount the right drive\."):
+    with pytest.raises(DriveUnavailable, match=r"has no supervisor_drive\.json\. Mount it\."):
         examine_drive(place.one.config)
 
 
@@ -210,11 +150,13 @@ def test_another_path_in_the_configuration_is_another_drive_and_needs_no_deletin
     place.one.drive.make_folder(place.state)
     moved = place.folder / "moved"
     moved.mkdir()
-    identity = DriveIdentity(place.folder / "one", moved, moved / "00_STATE", 0o640)
-    drive = Drive(moved, identity=identity)
+    drive = Drive(moved, note=place.note(), state_folder=moved / "00_STATE")
     drive.check()
     drive.make_folder(moved / "00_STATE")
-    assert identity.noted()
+    assert drive.known_id()
+    (moved / "00_STATE" / MARKER).unlink()
+    with pytest.raises(DriveUnavailable):
+        drive.check()
 
 
 @pytest.mark.parametrize("spoil", [lambda path: path.write_text("{"), lambda path: path.write_text("[]")])
@@ -225,15 +167,6 @@ def test_a_note_that_cannot_be_read_is_said_and_not_guessed(place: Place, spoil:
     with pytest.raises(DriveUnavailable, match=f"then delete {place.note()}"):
         place.one.drive.check()
     assert place.one.pauses.read("OrionMX") == BY_ANNA
-
-
-def test_the_file_on_the_drive_may_be_put_back_from_the_note(place: Place) -> None:
-    place.one.drive.make_folder(place.state)
-    (place.state / MARKER).unlink()
-    with pytest.raises(DriveUnavailable):
-        place.one.drive.check()
-    shutil.copy(place.note(), place.state / MARKER)
-    place.one.drive.check()
 
 
 @pytest.fixture

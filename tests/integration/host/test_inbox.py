@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.commands.flags import MAX_BYTES, parse_name, parse_unknown_name
+from supervisor_core.commands.flags import parse_name, parse_unknown_name
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.inbox import LONGEST_NAME, ClaimedFlag, Inbox
-from supervisor_core.jobs.model import new_task_id
+from supervisor_core.host.inbox import ClaimedFlag, Inbox
 from tests.support.programs.warm import forked
 
 FLAG = "supervisor_pause_OrionMX.flag"
@@ -110,14 +109,6 @@ def test_what_lies_in_processing_without_a_token_of_ours_is_not_followed(inbox: 
     assert inbox.strays() == []
 
 
-def test_a_stray_in_processing_is_adopted_and_one_that_is_gone_is_not_missed(inbox: Inbox) -> None:
-    (inbox.folder / "processing" / FLAG).write_bytes(b"{}")
-    assert inbox.strays() == [FLAG]
-    inbox.adopt(FLAG, TOKEN)
-    inbox.adopt(FLAG, TOKEN)
-    assert [(flag.name, flag.token) for flag in inbox.leftovers()] == [(FLAG, TOKEN)]
-
-
 @pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe", "huge"])
 def test_what_is_no_small_regular_file_is_never_read_and_can_be_put_aside(
     inbox: Inbox, tmp_path: Path, kind: str
@@ -148,20 +139,6 @@ def test_what_is_no_small_regular_file_is_never_read_and_can_be_put_aside(
     reason = target.with_name(f"{FLAG}.reason.txt")
     assert "password" not in reason.read_text()
     assert reason.stat().st_mode & 0o777 == 0o640
-
-
-def test_a_flag_of_exactly_the_limit_is_read(inbox: Inbox) -> None:
-    (inbox.folder / FLAG).write_bytes(b" " * MAX_BYTES)
-    assert inbox.peek_all([FLAG]) == {FLAG: b" " * MAX_BYTES}
-
-
-def test_the_longest_right_name_keeps_all_of_itself(inbox: Inbox) -> None:
-    name = f"supervisor_update_code_deps_{'w' * 64}_{'t' * 128}.flag"
-    (inbox.folder / name).touch()
-    flag = claimed(inbox, name, new_task_id(datetime.now(UTC)))
-    assert flag.name == name
-    assert len(flag.path.name) == LONGEST_NAME
-    assert inbox.reject(flag, "no").name == name
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import select
 import sys
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from supervisor_core.host.folder_watch import FolderWatch, WriteAlarm
+from supervisor_core.host.folder_watch import FolderWatch
 
 ROUNDS = 1000
 
@@ -124,38 +122,18 @@ def test_once_closed_it_tells_nothing_and_closing_twice_is_fine(tmp_path: Path) 
     assert not watch.watch(tmp_path)
 
 
-def test_a_write_alarm_rings_once_and_is_quiet_until_it_is_armed_again(tmp_path: Path) -> None:
-    alarm, path = WriteAlarm(), tmp_path / "North.log"
+def test_a_watch_for_the_next_write_reports_it_once_until_it_is_asked_again(tmp_path: Path) -> None:
+    watch, path = FolderWatch(next_write=True), tmp_path / "North.log"
     try:
-        assert alarm.arm(tmp_path)
-        assert not rings(alarm, 0.05)
-        path.write_text("first\n")
-        assert rings(alarm)
-        assert alarm.arm(tmp_path)
-        assert not rings(alarm, 0.05), "what was heard is forgotten"
-        with path.open("a") as file:
-            file.write("second\n")
-        assert rings(alarm)
-        alarm.arm(tmp_path)
-        alarm.wake()
-        assert rings(alarm)
-        assert rings(alarm), "who is woken is not to wait again"
+        for line in ("first\n", "second\n"):
+            assert watch.watch(tmp_path)
+            watch.drain()
+            assert not hears(watch, 0.05)
+            with path.open("a") as file:
+                file.write(line)
+            assert hears(watch)
+            watch.drain()
+            path.write_text(line)
+            assert not hears(watch, 0.05), "constant writing costs nothing"
     finally:
-        alarm.close()
-
-
-def test_a_write_alarm_may_be_woken_while_it_is_closed() -> None:
-    with ThreadPoolExecutor(4) as threads:
-        for _ in range(ROUNDS):
-            alarm = WriteAlarm()
-            wakes = [threads.submit(alarm.wake) for _ in range(3)]
-            alarm.close()
-            for wake in wakes:
-                wake.result()
-
-
-def rings(alarm: WriteAlarm, seconds: float = 10.0) -> bool:
-    """Whether a wait ends before its time."""
-    begun = time.monotonic()
-    alarm.wait(seconds)
-    return time.monotonic() - begun < seconds
+        watch.close()

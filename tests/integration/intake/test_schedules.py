@@ -80,7 +80,7 @@ class Planned:
         return self.schedules.add(params, target, by, zone, f"task_of_{params['name']}", card, at)
 
     def one(self, now: datetime = NOW) -> ScheduleStatus:
-        (found,) = self.schedules.list(now)
+        (found,) = self.schedules.list()
         return found
 
     def last(self) -> tuple[RunState, str] | None:
@@ -101,8 +101,8 @@ def planned(tmp_path: Path) -> Iterator[Planned]:
 
 def test_it_is_kept_with_its_words_and_zone_and_the_trail_tells_of_it(planned: Planned) -> None:
     made = planned.add()
-    assert made.words == "every day at 03:00 (Europe/Berlin)"
-    assert made.times == (THREE,)
+    assert made.words == "at 03:00 every day (Europe/Berlin)"
+    assert made.schedule.next_at == THREE
     assert planned.add() == made, "asked for twice, as after a crash, it is one"
     assert planned.one() == made
     (row,) = planned.desk.trail()
@@ -132,7 +132,7 @@ def test_a_name_is_taken_in_whatever_case_until_it_is_removed(planned: Planned) 
     planned.add()
     params = planned.desk.gateway.parse('schedule add NIGHTLY "hourly" status all').params
     with pytest.raises(
-        NameTaken, match=r"schedule named nightly already exists.*every day at 03:00.*schedule remove nightly"
+        NameTaken, match=r"schedule named nightly already exists.*at 03:00 every day.*schedule remove nightly"
     ):
         planned.schedules.add(params, "all", BOB, "UTC", "task_2", None, NOW)
     with pytest.raises(NoSuchSchedule, match="Did you mean nightly"):
@@ -168,7 +168,7 @@ def test_it_runs_when_it_is_due_as_itself_and_once(planned: Planned) -> None:
         "schedule",
         "nightly",
     )
-    assert (found.outcome, found.times) == ("running", (THREE + DAY,))
+    assert (found.outcome, found.schedule.next_at) == ("running", THREE + DAY)
     planned.desk.end_jobs(task_id=job.task_id)
     row = planned.desk.trail()[-1]
     assert (row["action"], row["actor"], row["label"]) == ("PAUSE", "schedule:nightly", "nightly - nightly")
@@ -264,7 +264,7 @@ def test_what_was_missed_is_run_once_where_it_is_not_long_ago_and_else_said(plan
     planned.add('schedule add often "*/5 * * * *" pause North')
     planned.add('schedule add early "daily 15:45" pause South')
     assert planned.chore.work(NOW + 2 * DAY + 2 * MINUTE)
-    often, early = sorted(planned.schedules.list(NOW + 2 * DAY), key=lambda each: each.schedule.name, reverse=True)
+    often, early = sorted(planned.schedules.list(), key=lambda each: each.schedule.name, reverse=True)
     assert often.schedule.last is not None
     assert (often.schedule.last.at, often.outcome) == (NOW + 2 * DAY, "running")
     assert early.outcome == "missed: No supervisor was running from 2026-02-05 14:45 UTC on."
@@ -275,12 +275,12 @@ def test_a_clock_that_was_years_ahead_and_is_put_right_costs_no_run(planned: Pla
     planned.add()
     planned.add('schedule add late "daily 04:00" pause South', at=NOW + 900 * DAY)
     planned.chore.work(NOW + 900 * DAY)
-    assert min(each.schedule.next_at for each in planned.schedules.list(NOW)) > NOW + 900 * DAY
+    assert min(each.schedule.next_at for each in planned.schedules.list()) > NOW + 900 * DAY
     assert not planned.chore.work(NOW)
-    assert [each.schedule.next_at for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+    assert [each.schedule.next_at for each in planned.schedules.list()] == [THREE, THREE + timedelta(hours=1)]
     assert planned.chore.work(THREE)
     assert planned.chore.work(THREE + timedelta(hours=1))
-    assert [each.schedule.next_at - DAY for each in planned.schedules.list(NOW)] == [THREE, THREE + timedelta(hours=1)]
+    assert [each.schedule.next_at - DAY for each in planned.schedules.list()] == [THREE, THREE + timedelta(hours=1)]
 
 
 def test_clocks_that_are_set_back_a_little_run_nothing_twice(planned: Planned) -> None:
@@ -406,7 +406,7 @@ def test_one_that_can_not_be_run_keeps_no_other_from_it(planned: Planned) -> Non
 
     chore = SchedulesChore(desk.ledger, lambda: desk.config, desk.approvals, desk.rights, broken)
     assert chore.work(NOW + 30 * MINUTE)
-    found = {each.schedule.name: each.schedule for each in planned.schedules.list(NOW)}
+    found = {each.schedule.name: each.schedule for each in planned.schedules.list()}
     assert found["broken"].waiting_since is not None
     assert found["well"].last_task_id
 

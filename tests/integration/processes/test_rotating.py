@@ -5,18 +5,16 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.processes.launch import LaunchSpec
-from supervisor_core.processes.manager import HostProcesses
-from supervisor_core.processes.output.files import drive_log, read_output_end
+from supervisor_core.processes.output.files import read_output_end
+from supervisor_core.workers.output.delivery import PIECE_BYTES
 from tests.support.homes import a_home
-from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_one_row, numbers
+from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_order, numbers
 from tests.support.waiting import wait_until
 
 MAX_BYTES, BACKUPS = 1_000_000, 2
 
 
-def test_output_is_cut_at_its_limit_and_the_newest_two_megabytes_are_kept_without_a_gap(tmp_path: Path) -> None:
+def test_output_is_cut_at_its_limit_and_the_newest_two_megabytes_are_kept(tmp_path: Path) -> None:
     now, limits = tmp_path / "now", {"max_bytes": MAX_BYTES, "backups": BACKUPS}
     workers = {"Steady": counting(5e5, 5.5, str(now)), "Burst": counting(2e7, 1.0, str(now))}
     with a_home(tmp_path / "home", workers, logging=limits) as home:
@@ -31,9 +29,11 @@ def test_output_is_cut_at_its_limit_and_the_newest_two_megabytes_are_kept_withou
             wait_until(partial(_has_finished, drive / f"{worker_id}.log"), 10, f"the drive has all of {worker_id}")
             for folder in (local, drive):
                 found = numbers(everything(folder / f"{worker_id}.log"))
-                printed = found[-1] * LINE_BYTES  # on a busy machine the burst is a small one
-                assert len(found) * LINE_BYTES >= min(BACKUPS * (MAX_BYTES - 2 * LINE_BYTES), printed)
-                assert in_one_row(found), f"{worker_id} in {folder}"
+                assert found == sorted(set(found)), f"{worker_id} in {folder}"
+                if folder == local or worker_id == "Steady":  # the drive gets what it can of a burst
+                    printed = found[-1] * LINE_BYTES  # on a busy machine the burst is a small one
+                    assert len(found) * LINE_BYTES >= min(BACKUPS * (MAX_BYTES - PIECE_BYTES), printed)
+                    assert in_order(found), f"{worker_id} in {folder}"
             assert max(path.stat().st_size for path in drive.glob(f"{worker_id}.log*")) <= MAX_BYTES
 
 
@@ -52,25 +52,3 @@ def test_a_pass_keeps_output_small_and_brings_it_to_the_drive(tmp_path: Path) ->
         assert home.output("North").stat().st_size < 20_000 + 4096
         assert _has_finished(there)
         assert everything(there).endswith(everything(home.output("North"))[-30_000:])
-
-
-def test_a_worker_of_an_earlier_version_is_shown_from_the_drive_until_its_next_start(tmp_path: Path) -> None:
-    with a_home(tmp_path / "home", {"North": counting(1e3, 0.5)}) as home:
-        config = load_supervisor_config(home.config)
-        worker, there = config.worker("North"), drive_log(config, "North")
-        there.parent.mkdir(parents=True)
-        home.state_dir.mkdir(mode=0o700)
-        as_before = LaunchSpec("North", config.command_for(worker), worker.cwd, {}, there, config.spec_hash(worker))
-        record = HostProcesses(config.state_dir).start(as_before)
-        wait_until(partial(_has_finished, there), 30, "it has printed to the drive")
-        home.start_daemon()
-        assert home.worker("North")["pid"] == (record.identity and record.identity.pid), "it is adopted"
-        (shown,) = home.json("send", "logs North 1")
-        assert (shown["path"], shown["lines"]) == (str(there), ["done"])
-        before = there.read_bytes()
-        assert home.json("send", "restart", "--wait")["success"]
-        wait_until(partial(_has_finished, home.output("North")), 30, "it prints at home now")
-        (shown,) = home.json("send", "logs North 1")
-        assert (shown["path"], shown["lines"]) == (str(home.output("North")), ["done"])
-        captured = home.output("North").read_bytes()
-        wait_until(lambda: there.read_bytes() == before + captured, 10, "which follows on the drive")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from pathlib import Path
 
+import pytest
+
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.processes.output.files import drive_log, output_path
-from supervisor_core.workers.context import DaemonContext
+from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.output.service import WorkerOutputs
 from tests.support.intake.handler_hosts import FakeHost
+from tests.support.processes.worker_outputs import everything
 from tests.support.storage.forwarded_rows import opened
 from tests.support.waiting import wait_until
 
@@ -38,7 +44,6 @@ def test_files_that_a_person_removed_or_replaced_keep_no_other_output_from_the_d
 
     async def story(parts: DaemonContext) -> None:
         outputs, stopping = WorkerOutputs(parts), asyncio.Event()
-        await outputs.initialise()
         running = asyncio.create_task(outputs.run(stopping))
         await asyncio.to_thread(wait_until, there.exists, message="the first lines on the drive")
         (folder / "Gone.log").unlink()
@@ -46,10 +51,42 @@ def test_files_that_a_person_removed_or_replaced_keep_no_other_output_from_the_d
             worker.write("second\n")
         both = "first\nsecond\n"
         await asyncio.to_thread(wait_until, lambda: there.read_text() == both, message="the next line on the drive")
-        outputs._forget_removed()  # noqa: SLF001 (else some hours later)
         stopping.set()
         await running
-        await outputs.shut_down()
+        await outputs.finish()
 
     with opened(host.config.state_dir) as ledger:
         asyncio.run(story(DaemonContext(host, ledger)))
+
+
+def test_what_was_written_while_the_drive_was_away_follows_with_a_line_for_what_was_dropped(tmp_path: Path) -> None:
+    FakeHost(tmp_path)
+    with (tmp_path / "config.yaml").open("a") as file:
+        file.write("logging: {max_bytes: 10000, backups: 1}\n")
+    host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
+    local, there = output_path(host.config.state_dir, "OrionMX"), drive_log(host.config, "OrionMX")
+    local.parent.mkdir()
+    lines = [f"line {number:06d}\n".encode() for number in range(6000)]
+    away = host.drive.root.with_name("away")
+
+    def write(part: list[bytes]) -> None:
+        with local.open("ab") as worker:
+            worker.write(b"".join(part))
+
+    write(lines[:500])
+    maintain_output(host, "OrionMX")
+    assert there.read_bytes() == b"".join(lines[:500])
+    host.drive.root.rename(away)
+    for start in range(500, 4500, 500):  # twice as much as is kept
+        write(lines[start : start + 500])
+        with pytest.raises(DriveUnavailable):
+            maintain_output(host, "OrionMX")
+    away.rename(host.drive.root)
+    write(lines[4500:4600])
+    maintain_output(host, "OrionMX")
+    delivered = everything(there).removeprefix(b"".join(lines[:500]))
+    notice, _, rest = delivered.partition(b"\n")
+    match = re.fullmatch(rb"\[supervisor\] (\d+) bytes of output were dropped here\.", notice)
+    assert match is not None
+    assert rest == b"".join(lines[500:4600])[int(match[1]) :]
+    assert everything(local).endswith(rest[-20_000:])

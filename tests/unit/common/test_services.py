@@ -6,9 +6,8 @@ The loop's clock is virtual: where all wait, it jumps to the next moment at whic
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -175,21 +174,6 @@ def test_it_is_tried_again_ever_more_patiently_and_never_quickly_again_while_it_
     run(story())
 
 
-def test_one_that_ran_for_long_before_it_failed_is_tried_again_soon() -> None:
-    async def story() -> None:
-        failing = Failing("run", times=4, after=100)
-        scene = Scene(failing)
-        await scene.start()
-        await asyncio.sleep(600)
-        waits = [round(after - before) for before, after in zip(failing.begun_at, failing.begun_at[1:], strict=False)]
-        assert waits == [101] * 4
-        assert scene.report("failing").state is ServiceState.RUNNING
-        assert scene.report("failing").health == "healthy"
-        assert await scene.stop() == []
-
-    run(story())
-
-
 def test_one_that_ends_though_nobody_asked_has_failed() -> None:
     class Ending(Steady):
         async def run(self, stopping: asyncio.Event) -> None:
@@ -306,23 +290,6 @@ def test_one_that_hangs_is_degraded_from_its_first_missing_beat_until_it_goes_on
     run(story())
 
 
-def test_one_that_hangs_while_it_gets_ready_is_degraded_as_well() -> None:
-    class Slow(Steady):
-        async def initialise(self) -> None:
-            await asyncio.sleep(PATIENCE_SECONDS + 2)
-
-    async def story() -> None:
-        scene = Scene(Slow())
-        starting = asyncio.ensure_future(scene.start())
-        await asyncio.sleep(PATIENCE_SECONDS + 1)
-        assert (scene.report("steady").state, scene.report("steady").health) == (ServiceState.STARTING, "degraded")
-        await starting
-        assert scene.report("steady").health == "healthy"
-        await scene.stop()
-
-    run(story())
-
-
 def test_each_loop_of_a_service_beats_by_itself_and_one_that_rests_is_not_missed() -> None:
     time = 0.0
     pulse = Pulse(lambda: time)
@@ -338,17 +305,6 @@ def test_each_loop_of_a_service_beats_by_itself_and_one_that_rests_is_not_missed
     assert pulse.late() == ""
 
 
-def test_asked_to_stop_before_it_began_the_start_comes_back() -> None:
-    async def story() -> None:
-        scene = Scene(Steady())
-        scene.stopping.set()
-        await scene.start()
-        assert scene.services[0].calls == []
-        assert await scene.stop() == []
-
-    run(story())
-
-
 def test_asked_to_stop_while_one_is_still_getting_ready_the_start_comes_back() -> None:
     class Slow(Steady):
         async def initialise(self) -> None:
@@ -362,38 +318,6 @@ def test_asked_to_stop_while_one_is_still_getting_ready_the_start_comes_back() -
         scene.stopping.set()
         await starting
         assert await scene.stop(60) == []
-
-    run(story())
-
-
-def test_nothing_to_stop_is_stopped_at_once() -> None:
-    assert run(ServiceRegistry([]).stop(5)) == []
-
-
-def test_the_virtual_clock_waits_for_nothing() -> None:
-    async def story(wait: Callable[[float], Coroutine[Any, Any, None]]) -> float:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(10**6):
-                await wait(10**7)
-        return now()
-
-    assert run(story(asyncio.sleep)) == pytest.approx(10**6)
-
-
-def test_a_service_with_only_a_name_and_a_run_is_well() -> None:
-    class Least(Service):
-        name = "least"
-
-        async def run(self, stopping: asyncio.Event) -> None:
-            await stopping.wait()
-
-    async def story() -> None:
-        stopping, registry = asyncio.Event(), ServiceRegistry([Least()])
-        await registry.start(stopping)
-        (report,) = registry.reports()
-        assert (report.state, report.trouble) == (ServiceState.RUNNING, "")
-        stopping.set()
-        assert await registry.stop(5) == []
 
     run(story())
 
@@ -439,37 +363,6 @@ def test_a_wait_ends_with_the_first_of_its_reasons(
     events: list[tuple[float, str]], stopped: bool, after: float
 ) -> None:
     assert waited(*events) == (stopped, after)
-
-
-def test_a_wait_without_a_limit_lasts_until_somebody_ends_it() -> None:
-    assert waited((10_000, "woken"), seconds=None) == (False, 10_000)
-
-
-def test_a_wait_for_what_is_set_already_is_over_at_once() -> None:
-    assert waited((0, "stopping")) == (True, 0)
-
-
-def test_a_wait_for_nothing_but_the_stop_is_a_sleep() -> None:
-    async def story() -> None:
-        stopping, begun = asyncio.Event(), now()
-        assert not await wait_until(None, stopping, 5)
-        assert now() - begun == pytest.approx(5)
-
-    run(story())
-
-
-def test_work_that_is_waited_for_goes_on_after_the_wait() -> None:
-    async def story() -> None:
-        stopping = asyncio.Event()
-        work = asyncio.ensure_future(asyncio.sleep(10, "done"))
-        assert not await wait_until(work, stopping, 5)
-        assert not work.done()
-        stopping.set()
-        assert await wait_until(work, stopping)
-        assert await work == "done"
-        assert not await wait_until(work, asyncio.Event())
-
-    run(story())
 
 
 @pytest.mark.parametrize("woken", [False, True], ids=["while it waits", "in the moment in which it is woken"])

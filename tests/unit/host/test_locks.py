@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host.locks import FileLock, LockedError
-from tests.support.waiting import wait_until
 
 Hold = Callable[[Path], "subprocess.Popen[str]"]
 
@@ -67,28 +66,12 @@ def test_a_lock_given_back_can_be_taken_again_and_names_nobody(path: Path) -> No
         assert later.held
 
 
-def test_to_give_back_what_is_not_held_does_nothing(path: Path) -> None:
-    FileLock(path).release()
-
-
-def test_one_object_can_not_take_it_twice(path: Path) -> None:
-    with FileLock(path) as lock, pytest.raises(RuntimeError, match="already"):
-        lock.acquire()
-
-
 def test_readers_share_it_and_a_writer_waits_for_them(path: Path) -> None:
     first, second = FileLock(path).acquire(exclusive=False), FileLock(path).acquire(exclusive=False)
     with first, second, pytest.raises(LockedError):
         FileLock(path).acquire()
     with FileLock(path), pytest.raises(LockedError):
         FileLock(path).acquire(exclusive=False)
-
-
-def test_a_shared_holder_is_not_named_by_the_hint_of_an_earlier_one(path: Path) -> None:
-    with FileLock(path, "earlier"):
-        pass
-    with FileLock(path).acquire(exclusive=False), pytest.raises(LockedError, match="another process"):
-        FileLock(path).acquire()
 
 
 def test_it_excludes_another_process_which_is_named(path: Path, holding: Hold) -> None:
@@ -149,11 +132,6 @@ def test_a_link_in_place_of_the_lock_file_is_refused(path: Path, tmp_path: Path)
     assert (tmp_path / "elsewhere").read_text() == "precious"
 
 
-def test_the_file_is_for_nobody_else(path: Path) -> None:
-    with FileLock(path):
-        assert path.stat().st_mode & 0o777 == 0o600
-
-
 def test_a_started_program_does_not_inherit_it(path: Path) -> None:
     with FileLock(path):
         child = subprocess.Popen(
@@ -210,14 +188,3 @@ for _ in range(20):
     ]
     said = [run.communicate(timeout=60)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0, 0], said
-
-
-def test_a_waiter_hears_of_the_end_of_a_killed_holder(path: Path, holding: Hold) -> None:
-    process = holding(path)
-    result: list[FileLock] = []
-    waiting = threading.Thread(target=lambda: result.append(FileLock(path).acquire(timeout=20)))
-    waiting.start()
-    os.kill(process.pid, signal.SIGKILL)
-    wait_until(lambda: result, message="the lock of the killed process")
-    waiting.join()
-    result[0].release()

@@ -73,18 +73,6 @@ def test_the_newest_line_comes_first_and_the_files_in_their_order(tmp_path: Path
     assert all_of(tmp_path) == [b"6", b"5", b"4", b"3", b"2", b"1"]
 
 
-def test_other_files_beside_them_are_left_alone(tmp_path: Path) -> None:
-    put(tmp_path, "", b"1")
-    for end in (".1.gz", ".bak", ".1234x", ".", "²"):
-        put(tmp_path, end, b"no")
-    put(tmp_path, ".99999999999", b"0")
-    assert all_of(tmp_path) == [b"1", b"0"]
-
-
-def test_no_folder_and_no_file_are_no_lines(tmp_path: Path) -> None:
-    assert all_of(tmp_path / "nowhere") == all_of(tmp_path) == []
-
-
 @given(
     lines=st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12),
     block=st.integers(1, 9),
@@ -121,23 +109,6 @@ def test_the_newest_of_large_files_are_found_without_reading_all_of_them(
     assert 0 < Counted.read_bytes < 3 * BLOCK_BYTES  # its last line end, its head, and its last lines
 
 
-def test_a_moment_ends_the_reading_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "events.jsonl").write_bytes((at(10, "x" * 100) + b"\n") * 20_000)
-    put(tmp_path, "", at(30, "new"))
-    monkeypatch.setattr(event_files, "open", Counted, raising=False)
-    Counted.read_bytes = 0
-    search = LogSearch(since="2026-02-05T14:20", older_than_all="2026-02-05T14:19")
-    found = search.newest(EventFiles(str(tmp_path)).newest_first(unfinished=True), 50)
-    assert [line.message for line in found] == ["new"]
-    assert Counted.read_bytes < 3 * BLOCK_BYTES
-
-
-def test_a_line_a_little_out_of_order_does_not_hide_those_before_it() -> None:
-    lines = [at(19, "early"), at(21, "one"), at(19, "late"), at(22, "two")]
-    search = LogSearch(since="2026-02-05T14:20", older_than_all="2026-02-05T14:18")
-    assert messages(search, lines) == ["one", "two"]
-
-
 def test_what_is_rotated_while_it_is_read_comes_once_and_nothing_is_missed(tmp_path: Path) -> None:
     put(tmp_path, ".1", b"1", b"2")
     put(tmp_path, "", b"3", b"4")
@@ -149,15 +120,6 @@ def test_what_is_rotated_while_it_is_read_comes_once_and_nothing_is_missed(tmp_p
     found += lines
     assert found == [b"4", b"3", b"2", b"1"]
     assert files.new_lines() == [b"5"]
-
-
-def test_it_goes_on_where_the_look_ended(tmp_path: Path) -> None:
-    put(tmp_path, "", b"1")
-    files = EventFiles(str(tmp_path))
-    assert list(files.newest_first(unfinished=False)) == [b"1"]
-    assert files.new_lines() == []
-    put(tmp_path, "", b"2", b"3")
-    assert (files.new_lines(), files.new_lines()) == ([b"2", b"3"], [])
 
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path) -> None:
@@ -196,17 +158,6 @@ def test_between_the_two_halves_of_a_rotation_nothing_is_lost_and_nothing_comes_
     assert files.new_lines() == [b"3"]
 
 
-def test_where_more_was_rotated_than_is_kept_what_is_left_is_shown(tmp_path: Path) -> None:
-    """As after a long Ctrl-Z: the file of the last look is gone, and all that are there are newer."""
-    put(tmp_path, "", b"old")
-    files = EventFiles(str(tmp_path))
-    list(files.newest_first(unfinished=False))
-    for number in range(4):
-        rotate(tmp_path, keep=2)
-        put(tmp_path, "", b"new %d" % number)
-    assert files.new_lines() == [b"new 1", b"new 2", b"new 3"]
-
-
 def test_a_file_that_is_rotated_between_two_openings_does_not_come_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,18 +180,6 @@ def test_a_file_that_is_rotated_between_two_openings_does_not_come_twice(
     assert files.new_lines() == [b"3"]
 
 
-def test_what_comes_at_the_same_moment_as_a_rotation_is_not_held_back(tmp_path: Path) -> None:
-    """The clock of a file system may stand still for some milliseconds."""
-    put(tmp_path, "", b"1")
-    os.utime(tmp_path / "events.jsonl", ns=(10**9, 10**9))
-    files = EventFiles(str(tmp_path))
-    list(files.newest_first(unfinished=False))
-    rotate(tmp_path)
-    put(tmp_path, "", b"2")
-    os.utime(tmp_path / "events.jsonl", ns=(10**9, 10**9))
-    assert files.new_lines() == [b"2"]
-
-
 def test_where_the_file_was_removed_the_older_ones_do_not_come_again(tmp_path: Path) -> None:
     put(tmp_path, ".1", b"1")
     os.utime(tmp_path / "events.jsonl.1", (0, 0))
@@ -256,16 +195,6 @@ def test_a_file_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> N
     files = EventFiles(str(tmp_path))
     list(files.newest_first(unfinished=False))
     (tmp_path / "events.jsonl").write_bytes(b"new\n")
-    assert files.new_lines() == [b"new"]
-
-
-def test_a_file_that_somebody_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
-    put(tmp_path, "", b"x" * 100, b"y" * 100)
-    files = EventFiles(str(tmp_path))
-    list(files.newest_first(unfinished=False))
-    os.truncate(tmp_path / "events.jsonl", 101)
-    assert files.new_lines() == [b"x" * 100]
-    put(tmp_path, "", b"new")
     assert files.new_lines() == [b"new"]
 
 
@@ -299,10 +228,6 @@ def test_a_level_means_this_and_worse(level: str) -> None:
     assert messages(LogSearch(level=level), lines) == list(LEVELS[LEVELS.index(level) :])
 
 
-def test_a_level_that_nobody_knows_is_not_hidden() -> None:
-    assert messages(LogSearch(level="CRITICAL"), [raw("odd", level="Level 35")]) == ["odd"]
-
-
 def test_a_moment_means_from_then_on() -> None:
     lines = [at(minute, str(minute)) for minute in (10, 20, 30)]
     assert messages(LogSearch(since="2026-02-05T14:20:00.000Z"), lines) == ["20", "30"]
@@ -321,18 +246,6 @@ def test_a_worker_means_its_lines_and_those_of_its_tasks() -> None:
     assert messages(LogSearch("OrionMX"), lines) == ["before", "mine", "after", "also mine"]
     assert messages(LogSearch("OrionMX", level="ERROR"), lines) == ["after"]
     assert [line.message for line in LogSearch("OrionMX").fitting(lines)] == ["mine", "after", "also mine"]
-
-
-def test_lines_of_tasks_do_not_push_out_what_is_newer() -> None:
-    lines = [raw("0", worker_id="A", task_id="t1"), *(raw(f"{number}", task_id="t1") for number in range(1, 6))]
-    assert messages(LogSearch("A"), lines, 3) == ["3", "4", "5"]
-    assert messages(LogSearch("A"), [*lines, *(raw("no", task_id="t2") for _ in range(9))], 3) == ["3", "4", "5"]
-
-
-def test_once_it_is_known_whose_a_task_is_its_lines_count_and_no_more_is_read() -> None:
-    lines = iter([raw("2", task_id="t1"), raw("1", task_id="t1"), raw("0", worker_id="A", task_id="t1"), b"", b"left"])
-    assert [line.message for line in LogSearch("A").newest(lines, 3)] == ["0", "1", "2"]
-    assert list(lines) == [b"left"]
 
 
 BROKEN = {
@@ -375,13 +288,6 @@ def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
         "2026-02-05 14:30:15.234Z  INFO     -        -          supervisor TestHost is up, pid 4711",
         "2026-02-05 14:30:15.234Z  ERROR    OrionMX  night_001  pause of OrionMX failed: it is stuck",
     ]
-
-
-def test_columns_keep_the_width_that_they_have_reached() -> None:
-    layout = LogLayout(coloured=False)
-    first = layout.lines(LogSearch().fitting([raw("one", worker_id="a-long-name")]))
-    second = layout.lines(LogSearch().fitting([raw("two", worker_id="short")]))
-    assert first[0].index("one") == second[0].index("two")
 
 
 @pytest.mark.parametrize("field", ["message", "worker_id", "task_id", "level", "timestamp"])

@@ -116,13 +116,6 @@ def test_the_level_counts_and_other_programs_logs_stay_out(home: Path) -> None:
     assert [line.rpartition("] ")[2] for line in lines(home)] == ["ours as well"]
 
 
-def test_half_a_character_does_not_break_the_line() -> None:
-    """Straight to the formatter: what a test run captures of a log must be text that can be sent on."""
-    record = logging.makeLogRecord({"msg": "\ud800 \udcff", "levelname": "INFO"})
-    assert logs.LineFormatter().format(record).endswith(r"[INFO] \ud800 \udcff")
-    assert json.loads(logs.EventFormatter().format(record))["message"] == "\ud800 \udcff"
-
-
 def test_files_rotate_lose_no_line_and_are_private(home: Path) -> None:
     for number in range(400):
         log.info("line %04d", number)
@@ -134,14 +127,6 @@ def test_files_rotate_lose_no_line_and_are_private(home: Path) -> None:
     kept = "".join((home / f"supervisor.log{end}").read_text() for end in (".2", ".1", ""))
     numbers = [int(number) for number in re.findall(r"line (\d+)", kept)]
     assert numbers == list(range(numbers[0], 400))
-
-
-def test_after_tearing_down_nothing_more_is_written(tmp_path: Path) -> None:
-    handlers = logs.set_up(tmp_path, "supervisor.log", "INFO", 10_000, 2, to_stderr=False)
-    log.info("one")
-    logs.tear_down(handlers)
-    log.info("two")
-    assert len(lines(tmp_path)) == 1
 
 
 class Copied:
@@ -170,13 +155,6 @@ class Copied:
 @pytest.fixture
 def copied(tmp_path: Path) -> Copied:
     return Copied(tmp_path)
-
-
-def test_the_copy_holds_the_same_lines(copied: Copied) -> None:
-    with logs.command_context("t1", None):
-        log.info("two\nlines")
-    copied.shows(r"[INFO] [t1] two\nlines")
-    assert copied.path.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_burst_of_more_lines_than_may_wait_is_copied_whole(copied: Copied) -> None:
@@ -239,16 +217,6 @@ def test_a_drive_that_is_not_mounted_is_not_made_and_a_later_line_arrives(copied
     copied.shows("1 lines are only in the state folder")
 
 
-def test_the_copy_keeps_as_many_backups_as_the_log(tmp_path: Path) -> None:
-    copied = Copied(tmp_path, max_bytes=1000)
-    for number in range(60):
-        log.info("line %d %s", number, "x" * 100)
-        copied.shows(f"line {number} ")
-    names = ["supervisor.log", "supervisor.log.1", "supervisor.log.2"]
-    assert sorted(path.name for path in copied.path.parent.iterdir()) == names
-    assert all(copied.path.with_name(name).stat().st_size <= 1000 for name in names)
-
-
 def test_closing_does_not_wait_for_a_drive_that_hangs(tmp_path: Path) -> None:
     copied = Copied(tmp_path)
     copied.drive = Drive(copied.root)
@@ -268,9 +236,3 @@ def test_a_line_that_can_not_be_made_does_not_stop_who_logged_it(
     log.info("%d", "no number")
     log.info("goes on")
     copied.shows("goes on")
-
-
-def test_an_event_outside_of_a_command_can_name_it(home: Path) -> None:
-    log.info("it runs", extra=LogEvent.SCHEDULE_STARTED.extra(task_id="t1", schedule="nightly", command="restart"))
-    (told,) = events(home)
-    assert (told["task_id"], told["label"], told["schedule"]) == ("t1", None, "nightly")

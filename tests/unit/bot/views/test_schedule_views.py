@@ -86,19 +86,17 @@ LONGEST = schedule(
 )
 
 CASES: Mapping[str, Content] = {
-    "added": schedule_card(schedule_status(schedule(), NOW)),
-    "added_without_words": schedule_card(schedule_status(schedule(cron="7,23 */5 * * *"), NOW)),
-    "removed": schedule_card(schedule_status(GONE, NOW)),
+    "added": schedule_card(schedule_status(schedule())),
+    "added_without_words": schedule_card(schedule_status(schedule(cron="7,23 */5 * * *"))),
+    "removed": schedule_card(schedule_status(GONE)),
     "listed_nothing": listed([], NONCE, removes=True),
     "listed": listed(
-        [schedule_status(RAN, NOW, "succeeded"), schedule_status(MISSED, NOW, "missed: No supervisor was running.")],
+        [schedule_status(RAN, "succeeded"), schedule_status(MISSED, "missed: No supervisor was running.")],
         NONCE,
         removes=True,
     ),
-    "listed_for_a_reader": listed([schedule_status(schedule(), NOW)], NONCE, removes=False),
-    "listed_many": listed(
-        [schedule_status(schedule(f"n{number}"), NOW) for number in range(MOST)], NONCE, removes=True
-    ),
+    "listed_for_a_reader": listed([schedule_status(schedule())], NONCE, removes=False),
+    "listed_many": listed([schedule_status(schedule(f"n{number}")) for number in range(MOST)], NONCE, removes=True),
     "refused": schedule_refused(note()),
     "refused_again": schedule_refused(note(count=3)),
     "refused_hostile": schedule_refused(note(command=HOSTILE, why=HOSTILE, owner={"id": "cli:x", "name": HOSTILE})),
@@ -123,9 +121,9 @@ def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
     long = [replace(LONGEST, name=f"{number:03}{'n' * 61}") for number in range(MOST)]
     why = HOSTILE * 60
     messages = [
-        schedule_card(schedule_status(LONGEST, NOW)),
-        schedule_card(schedule_status(replace(LONGEST, removed_at=NOW, removed_by=LONGEST.owner), NOW)),
-        listed([schedule_status(each, NOW, why) for each in long], NONCE, removes=True),
+        schedule_card(schedule_status(LONGEST)),
+        schedule_card(schedule_status(replace(LONGEST, removed_at=NOW, removed_by=LONGEST.owner))),
+        listed([schedule_status(each, why) for each in long], NONCE, removes=True),
         schedule_refused(
             note(name="n" * 64, command=LONGEST.command, why=why, count=9999, owner={"id": "cli:x", "name": why})
         ),
