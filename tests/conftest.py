@@ -31,7 +31,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 GARBAGE = 20_000
 """Objects between two rounds of the garbage collector in the tests' own process: a twentieth of its processor time."""
 
-ENGINES = ("sqlite", "postgresql", "mariadb")
+ENGINES = ("sqlite", "postgresql")
+"""Those of the ledger."""
+SHARED_ENGINES = ("sqlite", "mariadb", "postgresql")
+"""Those of the user's shared database."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -103,7 +106,17 @@ def mariadb() -> Iterator[str]:
 
 @pytest.fixture(params=ENGINES)
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A new, empty database on each of the three engines in turn."""
+    """A new, empty database on each engine of the ledger in turn."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path / 'shared.db'}"
+        return
+    with databases.new_database(request.getfixturevalue(request.param)) as url:
+        yield url
+
+
+@pytest.fixture(params=SHARED_ENGINES)
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A new, empty database on each engine that a shared database may have in turn."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'shared.db'}"
         return
@@ -153,4 +166,4 @@ def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
 
 def needs_server(item: pytest.Item) -> bool:
     """Whether a test uses a database server, which each process starts once."""
-    return not {"postgresql", "mariadb", "database_url"}.isdisjoint(getattr(item, "fixturenames", ()))
+    return not {"postgresql", "mariadb", "database_url", "shared_url"}.isdisjoint(getattr(item, "fixturenames", ()))

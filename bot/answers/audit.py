@@ -21,12 +21,12 @@ from bot.views.text import error_text, escape
 from supervisor_core.common import time_zones as zones
 from supervisor_core.common.errors import UsageError
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.problems import HUB
 from supervisor_core.diagnosis.reports.files import masking_of
-from supervisor_core.storage.audit.cells import Row
+from supervisor_core.storage.audit.chain import Row
 from supervisor_core.storage.audit.files import audit_csv
-from supervisor_core.storage.audit.names import find_actors
-from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter, search
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter, find_actors, search
+from supervisor_core.storage.audit.trail import page
 from supervisor_core.storage.store import Ledger
 
 PAGE = 10
@@ -67,7 +67,8 @@ class AuditAnswer:
         command, request = query.command, query.request
         beside, newer = place_in(request.page)
         size = min(int(command.params["limit"]), PAGE)
-        found = page(connection, wanted, size, beside, newer=newer)
+        hub = self._config.supervisor.id if self._config.fleet.role == HUB else ""
+        found = page(connection, wanted, size, beside, newer=newer, hub=hub)
         shown = [
             AuditRow(
                 replace(entry, error=self._masking.text(entry.error), note=self._masking.text(entry.note)),

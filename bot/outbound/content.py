@@ -64,8 +64,8 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.queries import recent
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit.search import AuditFilter, search
-from supervisor_core.storage.audit.trail import CONFIG_APPLIED
+from supervisor_core.storage.audit.chain import AFFECTED, CONFIG_APPLIED, details_of, newest_row
+from supervisor_core.storage.audit.search import AuditFilter, cause_of, search
 from supervisor_core.storage.outbox import DETAILS, PREVIEW, PendingMessage
 from supervisor_core.workers.conditions.rules import Severity, Target
 
@@ -156,10 +156,12 @@ def _settings(
     if not alert.target.worker:
         return None
     earliest = since or alert.opened_at - LATELY
-    wanted = AuditFilter(worker=alert.target.id, action=CONFIG_APPLIED, since=earliest, limit=TRIES)
+    wanted = AuditFilter(targets=(alert.target.id,), action=AFFECTED, since=earliest, limit=TRIES)
     for row in search(connection, wanted):
+        if details_of(row).get("action") != CONFIG_APPLIED:
+            continue
         try:
-            said = json.loads(row["details_json"])
+            said = json.loads(cause_of(connection, row)["details_json"])
             begun = from_text(said["begun_at"])
             found = LastConfigChange(Issuer(row["actor"], row["label"] or ""), begun, tuple(map(str, said["changes"])))
         except (KeyError, TypeError, ValueError):  # an altered row says nothing
@@ -176,7 +178,9 @@ def _commands(connection: Connection, alert: Alert, worker: str) -> list[Job]:
         return []
     handlers = [each.handler for each in CATALOG.values() if each.handler and each.risk is not Risk.READS]
     own = jobs.ended(connection, [worker], handlers, TRIES)
-    shared = jobs.as_sibling(connection, worker, alert.opened_at - LATELY, TRIES)
+    known = {job.job_id for job in own}
+    recent = jobs.affecting(connection, worker, alert.opened_at - LATELY, TRIES)
+    shared = [job for job in recent if job.job_id not in known and job.handler in handlers]
     return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)
 
 
@@ -194,7 +198,8 @@ def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     worked = flips.uptimes_of_workers(
         connection, host, [str(each) for each in payload["workers"]], until, [until - since]
     )
-    return views.weekly_summary(host, since, until, begun, {worker_id: each for worker_id, (each,) in worked.items()})
+    uptimes = {worker_id: uptime for worker_id, (uptime,) in worked.items()}
+    return views.weekly_summary(host, since, until, begun, uptimes, newest_row(connection, host))
 
 
 PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]]

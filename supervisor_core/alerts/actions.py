@@ -24,7 +24,7 @@ from supervisor_core.commands.labels import audit_label
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import CommandText, RefusedError, UsageError
 from supervisor_core.common.times import HOUR, format_duration, to_text
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Step, record
 from supervisor_core.storage.store import Ledger
@@ -144,7 +144,7 @@ class AlertService:
         moment = now or datetime.now(UTC)
 
         def work(connection: Connection) -> list[str]:
-            if ended := audit.targets_of(connection, asked.task_id, UNMUTED):
+            if ended := chain.targets_of(connection, asked.task_id, UNMUTED):
                 return ended
             of_all = suppressions.end(connection, EVERYTHING, Hush.MAINTENANCE, moment) if everything else 0
             if of_all:

@@ -99,6 +99,7 @@ def audit(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="with export and archive: the new file")
     parser.add_argument("--before", metavar="WHEN", help="with archive: rows older than 90d or 2026-01-31")
     parser.add_argument("--file", metavar="FILE", action="append", help="with verify: check this file; may be repeated")
+    parser.add_argument("--hash", metavar="HASH", help="with verify: check that a row still has this hash")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list with the column names as keys")
     form.add_argument("--csv", action="store_true", help="print CSV with a header")

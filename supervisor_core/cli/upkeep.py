@@ -16,15 +16,14 @@ from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.backup import BackupFacts, write_backup
 from supervisor_core.daemon.configuration import last_good
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.replication.backup import BackupFacts, write_backup
-from supervisor_core.daemon.replication.restore import restore
+from supervisor_core.daemon.restore import restore
 from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
 from supervisor_core.doctor.table import CORE_CHECKS, results_text
 from supervisor_core.storage import schema
-from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
@@ -85,8 +84,7 @@ def run_db(options: argparse.Namespace) -> int:
     path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
         before = file_state(path, LOOK_SECONDS).version if path.exists() else None
-    with opened_ledger(config) as ledger:
-        ledger.write(audit_guard.install)  # again, in case somebody removed them
+    with opened_ledger(config):
         print(f"Ledger {path}: {_version_words(before)}")
     if config.shared_database_disabled:
         print(f"Shared database: {config.shared_database_disabled}")

@@ -38,7 +38,6 @@ class LogEvent(Enum):
     APPROVAL_GRANTED = "approval.granted", "INFO", "An approved command was queued.", *_APPROVAL
     APPROVAL_OUTDATED = "approval.outdated", "INFO", "Something changed after the preview.", *_APPROVAL, "reason"
     APPROVAL_REQUESTED = "approval.requested", "INFO", "An approval was requested.", *_APPROVAL, "requested_by"
-    AUDIT_UNVERIFIED = "audit.unverified", "ERROR", "The audit trail may have been altered. Verify it."
     CODE_DEGRADED = "code.degraded", "WARNING", "A worker degraded after its code changed.", "reason"
     CODE_HEALTHY = "code.healthy", "INFO", "A worker stayed healthy with its new code."
     COMMAND_DONE = "command.done", "INFO", "A command succeeded on a worker.", "command", "seconds"

@@ -103,9 +103,9 @@ class SupervisorConfig(Settings):
 
     @property
     def ledger_url(self) -> str:
-        """The URL of the database server that has this hub's ledger; empty where the ledger is a file."""
+        """The URL of the PostgreSQL server that has this hub's ledger; empty where the ledger is a file."""
         url = self.database.url.get_secret_value()
-        return url if self.fleet.role == HUB and not url.startswith(SQLITE) else ""
+        return url if self.fleet.role == HUB and url.startswith("postgresql") else ""
 
     @property
     def shared_database_disabled(self) -> str:

@@ -112,8 +112,8 @@ class GitSettings(Section):
 
 
 class DatabaseSettings(Section):
-    """A database of yours that gets the audit rows and heartbeats of this host. On the hub of a fleet, a server is the
-    ledger itself."""
+    """A database of yours that gets the audit rows and heartbeats of this host. On the hub of a fleet, a
+    PostgreSQL server is the ledger itself."""
 
     url: DatabaseUrl = Field(
         default=SecretUrl(""),

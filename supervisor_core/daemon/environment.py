@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WORK_FOLDER = "restoring"
-"""The folder in the state folder in which a restore prepares the ledger. It's left only where that was killed."""
-
 
 class StateFolderError(SupervisorError):
     """The state folder can't be used."""
@@ -80,15 +77,10 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: 
 @contextmanager
 def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iterator[Ledger]:
     """The ledger of this host, brought up to date if need be. A hub's daemon has a lock for one in a database."""
-    from supervisor_core.storage.audit.chain import HeadFile  # with the next one, dear to import: not all need a ledger
     from supervisor_core.storage.ledger_file import LEDGER_FILE
-    from supervisor_core.storage.store import Ledger
+    from supervisor_core.storage.store import Ledger  # dear to import: not all need a ledger
 
     prepare_state_dir(config)
-    if (config.state_dir / WORK_FOLDER).exists():
-        from supervisor_core.daemon.replication.restore import finish_restore
-
-        finish_restore(config.state_dir)
     place: Path | LedgerPlace = config.state_dir / LEDGER_FILE
     if config.ledger_url:
         from supervisor_core.fleet.hub.ledger import LedgerDatabase
@@ -96,7 +88,7 @@ def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iter
         limit = config.database.query_timeout_seconds
         place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
     shares = not config.shared_database_disabled
-    with Ledger(place, config.supervisor.id, HeadFile(config.state_dir), shares=shares) as ledger:
+    with Ledger(place, config.supervisor.id, shares=shares) as ledger:
         yield ledger
 
 

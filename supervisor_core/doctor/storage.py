@@ -13,8 +13,6 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.storage import schema
-from supervisor_core.storage.audit import guard as audit_guard
-from supervisor_core.storage.audit.chain import HEAD_FILE, HeadFile
 from supervisor_core.storage.database_check import open_session, verify
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
@@ -45,17 +43,12 @@ def check_ledger(config: SupervisorConfig) -> CheckResult:
         return _damaged(config, " ".join(seen.damage.split()))
     if seen.version != schema.HEAD:
         return _of_another_version(seen.version)
-    if not seen.triggers >= audit_guard.IN_THE_LEDGER:
-        message = f"the triggers that protect the audit trail in {path} are missing"
-        return CheckResult(
-            LEDGER, False, message, "Run: supervisor audit verify. Then restore them: supervisor db upgrade"
-        )
     whole = "intact" if seen.whole else f"too large to check in {LEDGER_SECONDS:g} s"
     return CheckResult(LEDGER, True, f"{path} is at version {schema.HEAD}, {whole}")
 
 
 def _of_another_version(found: str | None) -> CheckResult:
-    if found in schema.NEVER_RELEASED:
+    if found is not None and schema.is_development(found):
         error = schema.unknown_revision(found)
         return CheckResult(LEDGER, False, error.message, error.remedy)
     if found is not None and found > schema.HEAD:
@@ -70,19 +63,10 @@ def _damaged(config: SupervisorConfig, what: str) -> CheckResult:
     remedy = (
         f"Workers keep running and stay paused. 1. supervisor daemon stop. 2. With a backup: supervisor restore FILE. "
         f"Without one: move {LEDGER_FILE}, {LEDGER_FILE}-wal and {LEDGER_FILE}-shm out of {folder} and keep them. "
-        f"Recover what's readable with sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}, or move {HEAD_FILE} away, too, "
-        f"for a new ledger. 3. supervisor daemon start. 4. supervisor audit verify."
+        f"Recover what's readable with sqlite3 OLD '.recover' | sqlite3 {LEDGER_FILE}, or begin a new ledger. "
+        f"3. supervisor daemon start. 4. supervisor audit verify."
     )
-    return CheckResult(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}. {_heads(config)}", remedy)
-
-
-def _heads(config: SupervisorConfig) -> str:
-    try:
-        heads = HeadFile(config.state_dir).all()
-    except (SupervisorError, OSError) as error:
-        return f"The end of the audit trail is unknown: {error}"
-    rows = ", ".join(f"{head.supervisor_id} at row {head.audit_id} ({head.hash[:12]})" for head in heads)
-    return f"The audit trail ended at: {rows} (from {HEAD_FILE})." if rows else "No audit row was recorded."
+    return CheckResult(LEDGER, False, f"{folder / LEDGER_FILE} is damaged: {what}.", remedy)
 
 
 DATABASE = "database"

@@ -21,7 +21,7 @@ from supervisor_core.common.text import canonical_json, is_plain
 from supervisor_core.common.times import from_text
 from supervisor_core.jobs.model import MOST_PROGRESS, JobState
 from supervisor_core.storage.engine import LongText, StoredMoment, UtcDateTime
-from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
+from supervisor_core.storage.tables import audit_log, flips, jobs
 from supervisor_core.workers.conditions.rules import Condition, Severity
 from supervisor_core.workers.health import Health, WorkerState
 
@@ -234,6 +234,7 @@ _EXACT: Mapping[Table, Mapping[str, Field]] = {
     audit_log: {
         "created_at": text(64),  # somebody may have altered the trail, and its hash shows it
         "label": text(1_000, optional=True),
+        "command": text(64, optional=True),  # the hub finds out by itself
     },
     flips: {"old": one_of(*Condition), "new": one_of(*Condition), "reason": text(LONGEST_REASON)},
 }
@@ -257,7 +258,7 @@ def _of_column(column: Column[Any]) -> Field:
 
 ROWS: Mapping[Table, Mapping[str, Field]] = {
     table: {column.name: _EXACT.get(table, {}).get(column.name) or _of_column(column) for column in table.columns}
-    for table in (jobs, audit_log, audit_workers, flips)
+    for table in (jobs, audit_log, flips)
 }
 """The rows that a host may report, by table."""
 

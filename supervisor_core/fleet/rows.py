@@ -7,11 +7,12 @@ the hub, and after a minute or a month apart the copying goes on where it ended:
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, insert, select, update
 
 from supervisor_core.commands.addresses import Address, details_with_addresses, with_addresses, workers_in
 from supervisor_core.commands.targets import can_have_address
@@ -20,13 +21,10 @@ from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import to_text
 from supervisor_core.fleet import reports
 from supervisor_core.jobs import remote
-from supervisor_core.storage import replication_progress
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry
-from supervisor_core.storage.audit.names import TARGET, affected_between, commands_of
-from supervisor_core.storage.replication_progress import Marks, Origin
 from supervisor_core.storage.steps import record
-from supervisor_core.storage.tables import audit_log, audit_workers, flips, jobs
+from supervisor_core.storage.tables import audit_log, flips, forwarding, jobs
 
 MOST_ROWS = 500
 MOST_CHARACTERS = 400_000
@@ -80,6 +78,28 @@ class Position(NamedTuple):
             )
 
 
+class Origin(NamedTuple):
+    """The owner of the rows: a new ledger, or one with another name, begins from the start."""
+
+    ledger_id: str
+    supervisor_id: str
+
+
+def origin_of(connection: Connection, supervisor_id: str) -> Origin:
+    """The identity of this ledger, made by the first call, in a transaction that may write."""
+    known = connection.execute(select(forwarding.c.ledger_id).limit(1)).scalar()
+    origin = Origin(known or uuid.uuid4().hex, supervisor_id)
+    if copied_changes(connection, origin) is None:
+        connection.execute(insert(forwarding), {**origin._asdict(), "jobs_changed": 0})
+    return origin
+
+
+def copied_changes(connection: Connection, origin: Origin) -> int | None:
+    """The number of the last change of a job that is copied from this ledger; None before the first."""
+    own = (forwarding.c.ledger_id == origin.ledger_id, forwarding.c.supervisor_id == origin.supervisor_id)
+    return connection.execute(select(forwarding.c.jobs_changed).where(*own)).scalar()
+
+
 def newest_rows(connection: Connection, supervisor_id: str) -> Position:
     """The newest rows of this host's ledger. Three index lookups."""
     changed = connection.execute(select(func.max(jobs.c.changed))).scalar() or 0
@@ -102,19 +122,14 @@ def rows_after(connection: Connection, supervisor_id: str, position: Position) -
         {**row, "details_json": reports.fitting_details(row["details_json"])}
         for row in _with_their_change(connection, found[jobs.name])
     ]
-    trail_rows = found[audit_log.name]
-    affected = affected_between(connection, supervisor_id, trail_rows) if trail_rows else []
-    return {
-        **{name: [_as_json(row) for row in rows] for name, rows in found.items()},
-        audit_workers.name: [_as_json(dict(row)) for row in affected],
-    }
+    return {name: [_as_json(row) for row in rows] for name, rows in found.items()}
 
 
 def position_of(connection: Connection, origin: Origin) -> Position:
-    marks = replication_progress.stored_marks(connection, origin)
     host = origin.supervisor_id
-    changed = marks.jobs_changed if marks else 0
-    return Position(changed, _newest_audit(connection, host), _newest_flip(connection, host))
+    return Position(
+        copied_changes(connection, origin) or 0, _newest_audit(connection, host), _newest_flip(connection, host)
+    )
 
 
 def take_rows(
@@ -125,19 +140,18 @@ def take_rows(
     now: datetime,
     place: Mapping[str, Any] | None = None,
 ) -> Position:
-    """Copy the next rows of a host into the hub's ledger, with the marks; how far they reach.
+    """Copy the next rows of a host into the hub's ledger; how far they reach.
 
     Commands that the host received directly are announced at `place`.
     """
     host = origin.supervisor_id
-    mark = replication_progress.read(connection, origin, lock=True)
     trail = reports.decode_rows(audit_log, found, now)
     if trail:
         _check_chain(connection, host, trail)
+    trail = [{**row, "command": chain.command_of(row["action"], chain.details_of(row))} for row in trail]
     flipped = _new_flips(connection, host, reports.decode_rows(flips, found, now))
     changed = reports.decode_rows(jobs, found, now)
-    affected = _affected(host, trail, reports.decode_rows(audit_workers, found, now))
-    for table, some in ((audit_log, trail), (audit_workers, affected), (flips, flipped)):
+    for table, some in ((audit_log, trail), (flips, flipped)):
         if some:
             connection.execute(insert(table), some)
     job_rows = [_with_addresses(host, row) for row in changed if can_have_address(host, row["worker_id"])]
@@ -150,8 +164,12 @@ def take_rows(
         trail[-1]["audit_id"] if trail else 0,
         max((row["flip_id"] for row in flipped), default=0),
     )
-    newest = Marks(max(mark.jobs_changed, position.jobs), max(mark.audit_rows, position.audit))
-    replication_progress.write(connection, origin, newest)
+    copied = copied_changes(connection, origin)
+    if copied is None:
+        connection.execute(insert(forwarding), {**origin._asdict(), "jobs_changed": position.jobs})
+    elif position.jobs > copied:
+        own = (forwarding.c.ledger_id == origin.ledger_id, forwarding.c.supervisor_id == host)
+        connection.execute(update(forwarding).where(*own).values(jobs_changed=position.jobs))
     return position
 
 
@@ -176,31 +194,9 @@ def _with_addresses(host: str, job: Row) -> Row:
     return named
 
 
-def _affected(host: str, trail: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """The index of a host's rows by commands and the addresses of its workers; the rows themselves hold its own ids."""
-    found = [{**row, "supervisor_id": host} for row in rows]
-    found += [
-        {
-            "supervisor_id": host,
-            "audit_id": row["audit_id"],
-            "worker_id": row["target_id"],
-            "role": TARGET,
-            "created_at": row["created_at"],
-        }
-        for row in trail
-        if row["target_type"] == "worker"
-    ]
-    known = [row for row in found if can_have_address(host, str(row["worker_id"]))]
-    index = {(row["audit_id"], row["worker_id"]): row for row in reversed(known)}
-    return [
-        *({**row, "worker_id": str(Address(host, row["worker_id"]))} for row in index.values()),
-        *commands_of(trail),
-    ]
-
-
 def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> None:
     """Raise `DivergedLedger` if these rows don't continue the host's chain."""
-    head = audit.newest_row(connection, host)
+    head = chain.newest_row(connection, host)
     number, last = (head.audit_id, head.hash) if head else (0, GENESIS)
     for row in trail:
         if row["supervisor_id"] != host or row["audit_id"] != number + 1 or row["previous_hash"] != last:
@@ -213,7 +209,7 @@ def _check_chain(connection: Connection, host: str, trail: Sequence[Row]) -> Non
 
 
 def _newest_audit(connection: Connection, supervisor_id: str) -> int:
-    head = audit.newest_row(connection, supervisor_id)
+    head = chain.newest_row(connection, supervisor_id)
     return head.audit_id if head else 0
 
 

@@ -24,21 +24,22 @@ from sqlalchemy import (
     update,
 )
 
-from supervisor_core.commands.addresses import SEPARATOR, address_of, is_address
+from supervisor_core.commands.addresses import Address, address_of, is_address
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.definitions import CODE_HANDLERS, Tier
 from supervisor_core.commands.labels import siblings_in
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.common.text import canonical_json, is_plain
+from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, add_progress, not_begun_after
 from supervisor_core.storage import outbox as replies
-from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.chain import CAUSE, AuditEntry, damage_of, details_of
+from supervisor_core.storage.audit.search import AuditFilter, find_rows
 from supervisor_core.storage.engine import JsonText
 from supervisor_core.storage.steps import Message, Step, record, take
-from supervisor_core.storage.tables import audit_log, audit_workers, jobs
+from supervisor_core.storage.tables import jobs
 
 RESULT_FILE = "result_file"
 """The kind of an outbox row that becomes a file in the outbox folder."""
@@ -273,38 +274,24 @@ def ended(
 
 
 def recent_for(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
-    """The commands that affected this worker and ended since then, and its waiting ones, newest first.
-
-    The audit trail finds them, because it indexes each end by worker and time."""
-    told = (
-        select(audit_log.c.task_id)
-        .where(audit_log.c.target_id == worker_id, audit_log.c.created_at >= since, audit_log.c.task_id.is_not(None))
-        .order_by(audit_log.c.created_at.desc())
-        .limit(most)
-    )
-    ids = {each for each in connection.execute(told).scalars() if isinstance(each, str) and is_plain(each)}
-    query = select(jobs).where(jobs.c.worker_id == worker_id, jobs.c.task_id.in_(ids), jobs.c.state.in_(FINAL))
-    ended = [of_row(row) for row in connection.execute(query).mappings()]
-    ended += as_sibling(connection, worker_id, since, most)
+    """The commands that affected this worker and ended since then, and its waiting ones, newest first."""
+    ended = affecting(connection, worker_id, since, most)
     open_ = waiting(connection, [worker_id], [state for state in JobState if state not in FINAL], most)
     each = {job.job_id: job for job in (*ended, *open_)}
     return sorted(each.values(), key=lambda job: (job.filed_at, job.job_id), reverse=True)[:most]
 
 
-def as_sibling(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
-    """The commands for other workers that affected this one since then, in any order. Of a worker of another host, all:
-    its rows were copied, and are indexed under its address."""
-    mine = (audit_workers.c.worker_id == worker_id, audit_workers.c.created_at >= since)
-    rows = select(audit_workers.c.supervisor_id, audit_workers.c.audit_id).where(*mine)
-    newest = rows.order_by(audit_workers.c.created_at.desc()).limit(most).subquery()
-    same = (audit_log.c.supervisor_id == newest.c.supervisor_id, audit_log.c.audit_id == newest.c.audit_id)
-    told = select(audit_log.c.task_id, audit_log.c.target_id, audit_log.c.supervisor_id).join(newest, and_(*same))
+def affecting(connection: Connection, worker_id: str, since: datetime, most: int) -> list[Job]:
+    """The ended commands that affected this worker since then, also those for another worker, in any order. They are in
+    its audit trail."""
+    wanted = AuditFilter(targets=(worker_id,), since=since, limit=most)
     host = address_of(worker_id).host if is_address(worker_id) else None  # whose rows hold its own ids
-    places = [
-        (row.task_id, f"{host}{SEPARATOR}{row.target_id}" if row.supervisor_id == host else row.target_id)
-        for row in connection.execute(told)
-        if row.task_id
-    ]
+    places = set()
+    for row in find_rows(connection, wanted):
+        target = str(details_of(row).get(CAUSE) or row["target_id"])
+        if not damage_of(row) and row["task_id"]:
+            named = str(Address(host, target)) if host and row["supervisor_id"] == host else target
+            places.add((row["task_id"], named))
     query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(places), jobs.c.state.in_(FINAL))
     return [of_row(row) for row in connection.execute(query).mappings()] if places else []
 

@@ -1,4 +1,4 @@
-"""Engines and column types for the three databases; each session is in UTC, strict, durable, and bounded in time."""
+"""Engines and column types; each session is in UTC, strict, durable, and bounded in time."""
 
 from __future__ import annotations
 
@@ -85,24 +85,19 @@ def shared_engine(url: str, query_timeout_seconds: float = 10, *, pooled: bool =
 
 
 def server_ledger_engines(url: str, query_timeout_seconds: float) -> tuple[Engine, Engine]:
-    """A writer and a reader of a ledger in a database server.
+    """A writer and a reader of a ledger in a PostgreSQL server.
 
     A write transaction locks the ledger, so the server ends one whose program says nothing more: it may be frozen, or
     its machine gone. A reader sees one picture in each transaction.
     """
     writer, reader = shared_engine(url, query_timeout_seconds), shared_engine(url, query_timeout_seconds)
-    event.listen(writer, "connect", _end_idle_transactions)
-    return writer, reader.execution_options(isolation_level="REPEATABLE READ", **{READING: True})
 
-
-def _end_idle_transactions(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
-    cursor = dbapi.cursor()
-    if not hasattr(dbapi, "get_server_info"):
-        cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
+    @event.listens_for(writer, "connect")
+    def _end_idle_transactions(dbapi: Any, _record: object) -> None:  # noqa: ANN401 (a driver's connection)
+        dbapi.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
         dbapi.commit()  # else a rollback would undo it
-    elif "MariaDB" in dbapi.get_server_info():  # MySQL has no such limit
-        cursor.execute(f"SET SESSION idle_transaction_timeout = {IDLE_SECONDS}")
-    cursor.close()
+
+    return writer, reader.execution_options(isolation_level="REPEATABLE READ", **{READING: True})
 
 
 def reader_of(engine: Engine) -> Engine:
@@ -277,13 +272,6 @@ def _json_text(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str: 
 def _json_text_postgresql(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
     # `jsonb` would refuse a NUL in any of its texts.
     return f"(CAST({compiler.process(element.clauses, **kwargs)} AS json) #>> '{{{','.join(element.path)}}}')"
-
-
-@compiles(JsonText, "mysql")
-@compiles(JsonText, "mariadb")
-def _json_text_mysql(element: JsonText, compiler: SQLCompiler, **kwargs: Any) -> str:  # noqa: ANN401
-    found = f"JSON_EXTRACT({compiler.process(element.clauses, **kwargs)}, '$.{'.'.join(element.path)}')"
-    return f"NULLIF(JSON_UNQUOTE({found}), 'null')"
 
 
 class in_bytes(FunctionElement[str]):  # noqa: N801 (used as a function)

@@ -38,20 +38,16 @@ def store_envelopes(connection: Connection, arrived: Sequence[StoredEnvelope]) -
     """Store envelopes that arrived together. Returns for each whether it is the first with its key and was stored."""
     keys = [each.key for each in arrived]
     known = set(connection.scalars(select(envelopes.c.key).where(envelopes.c.key.in_(keys))))
-    firsts, rows = [], []
+    firsts, rows = [], list[dict[str, Any]]()
     for each in arrived:
         firsts.append(each.key not in known)
         if firsts[-1]:
             known.add(each.key)
-            rows.append(_row(each))
+            content = {"kind": each.kind, "payload_json": canonical_json(each.payload), "received_at": each.received_at}
+            rows.append({"key": each.key, "state": RECEIVED, **content})
     if rows:
         connection.execute(insert(envelopes), rows)
     return firsts
-
-
-def _row(each: StoredEnvelope) -> dict[str, Any]:
-    content = {"kind": each.kind, "payload_json": canonical_json(each.payload), "received_at": each.received_at}
-    return {"key": each.key, "state": RECEIVED, **content}
 
 
 def pending_envelopes(connection: Connection) -> list[StoredEnvelope]:

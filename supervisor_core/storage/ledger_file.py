@@ -25,7 +25,7 @@ SHARED_DATABASE = "shared-database"
 
 LEDGER_FILE = "ledger.db"
 
-VERSION = "0021"
+VERSION = "0022"
 """The newest revision in `migrations/versions`; a test compares the two."""
 
 READER_SECONDS = 2.0
@@ -61,16 +61,12 @@ class FileState(NamedTuple):
     """The first damage that SQLite found in the file; empty where it found none."""
     whole: bool
     """True if the whole file was checked in time."""
-    triggers: frozenset[str] = frozenset()
-    """The names of its triggers."""
 
 
 def file_state(path: Path, seconds: float) -> FileState:
     """The state of a ledger, after at most so long; `sqlite3.Error` for a file that isn't a database."""
     with closing(connect(path, "ro", READER_SECONDS)) as connection:
         version = _version(connection)
-        named = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        triggers = frozenset(str(name) for (name,) in named)
         deadline = time.monotonic() + seconds
         connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
         try:
@@ -78,8 +74,8 @@ def file_state(path: Path, seconds: float) -> FileState:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
-            return FileState(version, "", False, triggers)
-        return FileState(version, "" if found == "ok" else str(found), True, triggers)
+            return FileState(version, "", False)
+        return FileState(version, "" if found == "ok" else str(found), True)
 
 
 def _version(connection: sqlite3.Connection) -> str | None:

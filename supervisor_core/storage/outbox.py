@@ -87,30 +87,18 @@ def pending_messages(
     return [_message(row) for row in connection.execute(query).mappings()]
 
 
-def pending_of_kind(connection: Connection, kind: str, limit: int, beginning: str = "") -> list[PendingMessage]:
-    """The pending messages of this kind whose subject begins so, due or not, in the order in which they were first
-    ordered."""
+def pending_of_kind(
+    connection: Connection, kind: str, limit: int, beginning: str = "", now: datetime | None = None
+) -> list[PendingMessage]:
+    """The pending messages of this kind whose subject begins so, in the order in which they were first ordered. With
+    `now`, without those that wait for their retry."""
     query = select(outbox).where(outbox.c.state == PENDING, outbox.c.kind == kind)
     if beginning:
         query = query.where(outbox.c.subject.startswith(beginning, autoescape=True))
+    if now is not None:
+        query = query.where((outbox.c.due_at <= now) | (outbox.c.attempts == 0))
     rows = connection.execute(query.order_by(outbox.c.outbox_id).limit(limit)).mappings()
     return [_message(row) for row in rows]
-
-
-def waiting_messages(
-    connection: Connection, kind: str, beginning: str, now: datetime, limit: int
-) -> list[PendingMessage]:
-    """The pending messages of this kind whose subject begins so, in the order in which they were first ordered, except
-    those that wait for their retry."""
-    query = (
-        select(outbox)
-        .where(outbox.c.state == PENDING, outbox.c.kind == kind)
-        .where(outbox.c.subject.startswith(beginning, autoescape=True))
-        .where((outbox.c.due_at <= now) | (outbox.c.attempts == 0))
-        .order_by(outbox.c.outbox_id)
-        .limit(limit)
-    )
-    return [_message(row) for row in connection.execute(query).mappings()]
 
 
 def newest(connection: Connection, kind: str, beginning: str) -> tuple[str, Mapping[str, Any]] | None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Column, Connection, Engine, MetaData, String, Table, inspect, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.storage.audit import guard as audit_guard
 from supervisor_core.storage.ledger_file import VERSION
 from supervisor_core.storage.tables import metadata
-from supervisor_core.storage.tables.definition import set_mariadb_options
 
 HEAD = VERSION
 """The newest revision in `migrations/versions`."""
 
-NEVER_RELEASED = frozenset(f"{number:04}" for number in range(2, 17))
-"""Revisions from the time before the first release. 0017 follows 0001, so none of them ever means another."""
+FIRST = "0022"
+"""The first revision that was released. Those before it were development versions."""
 
 NAMED = 3
 """Missing columns in a message."""
@@ -28,8 +23,6 @@ NAMED = 3
 _REVISION = re.compile(r"\d{4}")
 
 UPGRADE_LOCK = 7_240_158  # any number that nobody else uses on a shared server
-_LOCK_SECONDS = 5
-"""MariaDB's wait for another upgrade; less than the shortest usual query timeout."""
 
 
 class SchemaError(SupervisorError):
@@ -53,13 +46,18 @@ def current_revision(connection: Connection) -> str | None:
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
+def is_development(revision: str | None) -> bool:
+    """True for a revision from before the first release."""
+    return revision is not None and _REVISION.fullmatch(revision) is not None and revision < FIRST
+
+
 def unknown_revision(found: str) -> SchemaError:
     """The error for a database at a revision that this program has no migration for."""
-    if found in NEVER_RELEASED:
+    if is_development(found):
         return SchemaError(
-            f"The database is at version {found}, which was never released. It can't be upgraded.",
-            remedy="Start over. For the ledger, move ledger.db* and audit_head.json out of supervisor.state_dir. For a "
-            "shared database, name an empty one in database.url.",
+            f"The ledger is of a development version ({found}), which can't be upgraded. Nothing was changed.",
+            remedy="Start anew: move ledger.db* out of supervisor.state_dir and keep them; for a hub's ledger on a "
+            "server, name an empty database in database.url. An older supervisor still reads the old one.",
         )
     return SchemaError(
         f"The database is at version {found}, which is newer than this program.",
@@ -93,55 +91,37 @@ def _our_tables(connection: Connection) -> list[str]:
 
 
 def ensure(engine: Engine) -> None:
-    """Upgrade the database. Any number of processes may call this at the same time; one does the work."""
+    """Create or upgrade the tables. Any number of processes may call this at the same time; one does the work.
+
+    A new database gets all tables at once: Alembic takes 0.4 s and 16 MB. On SQLite and PostgreSQL this is one
+    transaction.
+    """
     with engine.connect() as connection:
         if current_revision(connection) == HEAD:
             return
-    with engine.connect() as connection, _lock(connection):
+    with engine.connect() as connection:
+        if connection.dialect.name == "postgresql":  # SQLite's transactions begin with the write lock
+            connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": UPGRADE_LOCK})
         found = current_revision(connection)
-        if found != HEAD:
-            if found is None and not _our_tables(connection):
-                _create(connection)
-            else:
-                _upgrade(connection, found)
-            connection.commit()
+        if found is None:
+            create_tables(connection)
+        elif found != HEAD:
+            _upgrade(connection, found)
+        connection.commit()
 
 
-@contextmanager
-def _lock(connection: Connection) -> Iterator[None]:
-    """One upgrade at a time. SQLite needs none: its transactions begin with the write lock."""
-    if connection.dialect.name == "postgresql":  # let go of by the end of the transaction
-        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": UPGRADE_LOCK})
-    if connection.dialect.name not in ("mysql", "mariadb"):
-        yield
-        return
-    # The connection's, whatever becomes of its transaction, until it is let go of or the connection is closed.
-    locked = text("SELECT GET_LOCK('supervisor_schema', :seconds)")
-    if not connection.execute(locked, {"seconds": _LOCK_SECONDS}).scalar():
-        raise SchemaError("Another process is upgrading the database.", remedy="Try again in a minute.")
-    try:
-        yield
-    finally:
-        with suppress(SQLAlchemyError):  # a connection that is gone holds no lock
-            connection.execute(text("SELECT RELEASE_LOCK('supervisor_schema')"))
-
-
-def _create(connection: Connection) -> None:
-    """Create all tables of a new database at once, as the migrations would: Alembic takes 0.4 s and 16 MB.
-
-    The revision comes last. MariaDB commits each statement, so an interrupted creation is for the migrations to finish.
-    """
-    if connection.dialect.name in ("mysql", "mariadb"):
-        set_mariadb_options()
-    metadata.create_all(connection, checkfirst=False)
-    audit_guard.install(connection)
+def create_tables(connection: Connection) -> None:
+    """Create the tables that aren't there, at the newest version."""
+    metadata.create_all(connection)
     version = Column("version_num", String(32), primary_key=True)
     table = Table("alembic_version", MetaData(naming_convention={"pk": "alembic_version_pkc"}), version)
     table.create(connection)
     connection.execute(table.insert().values(version_num=HEAD))
 
 
-def _upgrade(connection: Connection, found: str | None) -> None:
+def _upgrade(connection: Connection, found: str) -> None:
+    if is_development(found):
+        raise unknown_revision(found)
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -149,7 +129,6 @@ def _upgrade(connection: Connection, found: str | None) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
+    if found not in {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}:
         raise unknown_revision(found)
     command.upgrade(config, "head")

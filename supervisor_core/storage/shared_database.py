@@ -67,7 +67,6 @@ from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, workers
 from supervisor_core.storage.tables import outbox as outbox_table
-from supervisor_core.storage.tables.definition import set_mariadb_options
 
 BATCH_ROWS = 200
 """The rows of one transaction. After an error it takes half as many, because the connection may be too slow."""
@@ -79,6 +78,9 @@ SET_ASIDE_SECONDS, LONGEST_SET_ASIDE_SECONDS = 60.0, 3600.0
 
 SKEW = timedelta(minutes=1)
 """A heartbeat that is further in the future comes from a wrong clock, and any other replaces it."""
+
+MARIADB_OPTIONS = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+"""Ids that differ only in case are different ids."""
 
 MYSQL_BYTES = {"TINYTEXT": 255, "TEXT": 65_535, "MEDIUMTEXT": 16_777_215}
 
@@ -138,7 +140,8 @@ class SharedDatabase:
 
     def create_tables(self) -> list[str]:
         """Create `audit_log_t` and `workers_t` where they are missing; the names of those that were."""
-        set_mariadb_options()
+        for table in (audit_log, workers):
+            table.kwargs.update(MARIADB_OPTIONS)  # at their definition, they would import the dialect
         with self.transactions(create_file=True) as transaction, transaction() as shared:
             names = set(inspect(shared).get_table_names())
             missing = [table for table in (audit_log, workers) if table.name not in names]
@@ -279,7 +282,7 @@ class SharedDatabaseSender:
         table: Table | None = None
         while not self.halt.is_set():
             limit, now = self._batch_rows, datetime.now(UTC)
-            waiting = partial(outbox.waiting_messages, kind=SHARED_DATABASE, beginning=f"{name}/", now=now, limit=limit)
+            waiting = partial(outbox.pending_of_kind, kind=SHARED_DATABASE, beginning=f"{name}/", now=now, limit=limit)
             messages = self._ledger.read(waiting)
             if not messages:
                 return

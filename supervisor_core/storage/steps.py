@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, Update, and_, bindparam, insert, or_, select, update
 
 from supervisor_core.common.text import canonical_json
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.engine import ORDERED
 from supervisor_core.storage.tables import outbox
@@ -119,7 +119,7 @@ def _follow(connection: Connection, supervisor_id: str, taken: Sequence[Step], n
     """All that follows from steps that were taken."""
     entries = [step.audit for step in taken if step.audit is not None]
     if entries:
-        audit.append_all(connection, supervisor_id, entries, now)
+        chain.append_all(connection, supervisor_id, entries, now)
     _order_all(connection, [message for step in taken for message in step.outbox], now)
     shared: dict[Callable[..., object], list[Any]] = {}
     for step in taken:
@@ -150,7 +150,7 @@ def record(
 ) -> None:
     """The rows that follow from a change: one audit row, any number of outbox rows."""
     if entry is not None:
-        audit.append(connection, supervisor_id, entry, now)
+        chain.append(connection, supervisor_id, entry, now)
     _order_all(connection, messages, now)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
@@ -18,12 +17,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import SingletonThreadPool
 
 from supervisor_core.common import crashpoints
-from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, UsageError
-from supervisor_core.common.log_events import LogEvent
+from supervisor_core.common.errors import LedgerUnavailable, UsageError
 from supervisor_core.storage import schema, steps
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import GENESIS, AuditEntry, ChainHead
-from supervisor_core.storage.engine import ORDERED, SHARES, reader_of, shared_engine
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.chain import AuditEntry, ChainHead
+from supervisor_core.storage.engine import SHARES, reader_of, shared_engine
 from supervisor_core.storage.ledger_errors import LedgerDamaged
 from supervisor_core.storage.writer import LedgerFile, LedgerPlace, Writer
 
@@ -32,20 +30,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
-
 STEPS_AT_ONCE = 100
 """The most steps of one write, so that no other waits for long."""
-
-
-class HeadKeeper(Protocol):
-    """A note of an audit chain's newest row outside the ledger."""
-
-    def read(self, supervisor_id: str) -> ChainHead | None:
-        """The head as it was last kept."""
-
-    def keep(self, head: ChainHead) -> None:
-        """Note a newer head."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,19 +46,15 @@ class Ledger:
     """The ledger of one supervisor. Any number of processes may have it open; each writes through one thread of its
     own."""
 
-    def __init__(
-        self, place: Path | LedgerPlace, supervisor_id: str, heads: HeadKeeper, *, shares: bool = False
-    ) -> None:
+    def __init__(self, place: Path | LedgerPlace, supervisor_id: str, *, shares: bool = False) -> None:
         """`shares`: audit rows also go to a shared database."""
         self.supervisor_id = supervisor_id
         self._place: LedgerPlace = LedgerFile(place) if isinstance(place, Path) else place
-        self._heads = heads
         self._engine, self._reader = self._place.engines()
         if shares:
             self._engine = self._engine.execution_options(**{SHARES: True})
         try:
             schema.ensure(self._engine)
-            self._begin_chain()
         except BaseException as error:
             self._dispose()
             if trouble := self._place.error(error, "used"):
@@ -80,7 +62,7 @@ class Ledger:
             raise
         self._listeners: tuple[_Listener, ...] = ()
         self._damage: LedgerDamaged | None = None
-        self._writer = Writer(self._engine, self._place, self._before_commit, self._after_commit)
+        self._writer = Writer(self._engine, self._place, self._notify)
 
     @property
     def name(self) -> str:
@@ -183,7 +165,7 @@ class Ledger:
     def audit(self, entry: AuditEntry, now: datetime | None = None) -> ChainHead:
         """Add a row to the audit trail without a step, for a refusal or a reading."""
         moment = now or datetime.now(UTC)
-        return self.write(lambda connection: audit.append(connection, self.supervisor_id, entry, moment))
+        return self.write(lambda connection: chain.append(connection, self.supervisor_id, entry, moment))
 
     def order(self, messages: Sequence[steps.Message], now: datetime | None = None) -> None:
         """Order messages without a change of state."""
@@ -205,63 +187,11 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new_head(self, connection: Connection) -> ChainHead | None:
-        """Return the new head of this transaction, unless the chain no longer contains the saved head.
-
-        In that case the trail was altered. The saved head stays, so that `audit verify` finds the place; commands
-        still run.
-        """
-        if not connection.info.pop(audit.APPENDED, False):
-            return None
-        try:
-            kept = self._heads.read(self.supervisor_id)
-        except (OSError, SupervisorError):
-            log.exception("the head of the audit trail can't be read and stays unchanged")
-            return None
-        if kept is None:
-            words = "the head of the audit trail is missing: run `supervisor audit verify`"
-            log.error(words, extra=LogEvent.AUDIT_UNVERIFIED.extra())
-            return None
-        if kept.audit_id and not self._contains(connection, kept):
-            log.error(
-                "the audit trail was altered at or before row %d: run `supervisor audit verify`",
-                kept.audit_id,
-                extra=LogEvent.AUDIT_UNVERIFIED.extra(),
-            )
-            return None
-        return audit.newest_row(connection, self.supervisor_id)
-
-    def _contains(self, connection: Connection, kept: ChainHead) -> bool:
-        """True if the chain has this row. Where another machine went on and archived it, the anchor is the proof."""
-        found = audit.hash_of(connection, self.supervisor_id, kept.audit_id)
-        if found is None:
-            anchor = audit.anchor_of(connection, self.supervisor_id)
-            return anchor is not None and kept.audit_id < anchor.audit_id
-        return found == kept.hash
-
-    def _begin_chain(self) -> None:
-        """Note the head of a chain that has no row yet, so that from then on a missing head means something. A machine
-        that is new to the chain of another one follows it from the newest row on."""
-        newest = self.read(lambda connection: audit.newest_row(connection, self.supervisor_id))
-        if newest is None or self._place.is_shared:
-            try:
-                if self._heads.read(self.supervisor_id) is None:
-                    self._heads.keep(newest or ChainHead(self.supervisor_id, 0, GENESIS))
-            except Exception:  # whatever it is, the trail itself can be written
-                log.exception("the head of the audit trail can't be saved")
-
-    def _before_commit(self, connection: Connection) -> tuple[ChainHead | None, frozenset[str]]:
-        return self._new_head(connection), frozenset(connection.info.pop(ORDERED, ()))
-
-    def _after_commit(self, note: tuple[ChainHead | None, frozenset[str]]) -> None:
-        head, ordered = note
-        try:
-            if head is not None:
-                self._heads.keep(head)
-        finally:
-            for listener in self._listeners if ordered else ():
-                if not listener.kinds or listener.kinds & ordered:
-                    listener.ordered()
+    def _notify(self, ordered: frozenset[str]) -> None:
+        """Call those who wait for messages of these kinds."""
+        for listener in self._listeners:
+            if not listener.kinds or listener.kinds & ordered:
+                listener.ordered()
 
 
 def _result(future: Future[bool]) -> bool | Exception:

@@ -24,13 +24,9 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
-from supervisor_core.common.times import to_text
 from supervisor_core.storage.steps import Step, take
 from supervisor_core.storage.store import Transactions
 from supervisor_core.storage.tables import supervisors
-
-MOST_MISSED = 3
-"""Heartbeats that may be missing: one for a busy host, two for a slow network, the third may be due now."""
 
 
 class SupervisorStatus(StrEnum):
@@ -102,21 +98,6 @@ def next_status(status: SupervisorStatus, move: SupervisorMove) -> SupervisorSta
         ) from None
 
 
-def missed_heartbeats(last: datetime | None, since: datetime, every_seconds: float, now: datetime) -> int:
-    """The number of missing heartbeats, `since` its start where none ever came."""
-    if every_seconds <= 0:
-        return 0  # none is promised
-    silent = (now - (last or since)).total_seconds()
-    return max(0, int(silent // every_seconds))
-
-
-def is_unresponsive(
-    status: SupervisorStatus, last: datetime | None, since: datetime, every_seconds: float, now: datetime
-) -> bool:
-    """True for a live supervisor that misses three of its own heartbeats."""
-    return status in ALIVE and missed_heartbeats(last, since, every_seconds, now) >= MOST_MISSED
-
-
 HOSTNAME = 255
 
 
@@ -137,27 +118,6 @@ class SupervisorRow:
     changed_at: datetime
     last_heartbeat_at: datetime | None
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Unresponsive:
-    """A supervisor that should run and sends no heartbeats."""
-
-    row: SupervisorRow
-    missed: int
-
-    def in_words(self) -> str:
-        """The status in words."""
-        row = self.row
-        said = (
-            f"its last heartbeat was at {to_text(row.last_heartbeat_at)}"
-            if row.last_heartbeat_at
-            else f"and sent none since it started at {to_text(row.started_at)}"
-        )
-        return (
-            f"Supervisor {row.supervisor_id} on {row.hostname} (pid {row.pid}) is unresponsive: "
-            f"it missed {self.missed} heartbeats, {said}."
-        )
 
 
 def begin_life(
@@ -243,22 +203,6 @@ def pause_reason(connection: Connection, supervisor_id: str) -> str:
     """The reason why monitoring is paused; empty where it isn't."""
     row = find(connection, supervisor_id)
     return (row.reason or "paused") if row is not None and row.status is SupervisorStatus.PAUSED else ""
-
-
-def all_supervisors(connection: Connection) -> list[SupervisorRow]:
-    """All supervisors that this database knows, by name."""
-    query = select(supervisors).order_by(supervisors.c.supervisor_id)
-    return [_row(found) for found in connection.execute(query).mappings()]
-
-
-def find_unresponsive(connection: Connection, now: datetime, besides: str = "") -> list[Unresponsive]:
-    """The unresponsive supervisors, besides one."""
-    return [
-        Unresponsive(row, missed_heartbeats(row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now))
-        for row in all_supervisors(connection)
-        if row.supervisor_id != besides
-        and is_unresponsive(row.status, row.last_heartbeat_at, row.started_at, row.heartbeat_seconds, now)
-    ]
 
 
 def _step(

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.storage import ledger_file
-from supervisor_core.storage.engine import ledger_engine, reader_of
+from supervisor_core.storage.engine import ORDERED, ledger_engine, reader_of
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 
 MOST_PER_TRANSACTION = 200
@@ -118,24 +118,16 @@ class _Job:
 class Writer:
     """A thread that executes writes in order and commits all waiting ones together.
 
-    Each write is a savepoint of its own: a failing one is undone alone, and the others of its group stay.
-    `before_commit` sees each transaction last. Its result goes to `after_commit` before any caller returns, for
-    state that must never lag behind what people saw.
+    Each write is a savepoint of its own: a failing one is undone alone, and the others of its group stay. `notify` gets
+    the kinds of messages that a commit ordered.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        place: LedgerPlace,
-        before_commit: Callable[[Connection], Any],
-        after_commit: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, engine: Engine, place: LedgerPlace, notify: Callable[[frozenset[str]], None]) -> None:
         self._engine = engine
         self._place = place
         self.trouble: LedgerUnavailable | None = None
         """The error of the newest change; None if it was written."""
-        self._before_commit = before_commit
-        self._after_commit = after_commit
+        self._notify = notify
         self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -183,9 +175,13 @@ class Writer:
                         raise results[-1][2] or LedgerUnavailable(
                             f"The ledger {self._place.name} lost its transaction."
                         )
-                note = self._before_commit(connection)
+                ordered = frozenset(connection.info.pop(ORDERED, ()))
                 changed = changes is None or (_changes(connection) or 0) > changes
-            self._follow_up(note)
+            if ordered:
+                try:
+                    self._notify(ordered)
+                except Exception:
+                    log.exception("a step after a commit failed; the commit is kept")
         except BaseException as error:  # noqa: BLE001 (the edge of the thread: everybody who waits is told)
             results = [(job, None, error) for job in jobs]
         told = [(job, value, problem and self._in_our_words(problem)) for job, value, problem in results]
@@ -210,13 +206,6 @@ class Writer:
             return problem
         trouble.__cause__ = problem
         return trouble
-
-    def _follow_up(self, note: Any) -> None:  # noqa: ANN401 (what `before_commit` returned)
-        """Call `after_commit`. A failure is logged alone: what is written stays written."""
-        try:
-            self._after_commit(note)
-        except Exception:
-            log.exception("a step after a commit failed; the commit is kept")
 
 
 def _attempt(connection: Connection, job: _Job) -> tuple[_Job, Any, BaseException | None]:

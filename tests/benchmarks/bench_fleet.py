@@ -46,7 +46,7 @@ from supervisor_core.storage import tables
 from supervisor_core.storage.store import Ledger
 from tests.benchmarks.rows import OURS, Row, row_of
 from tests.support.daemon.fleets import NatsFleet, a_hub_daemon
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 
 SIZES = (10, 100, 1000)
 PATIENCE = 60.0
@@ -110,7 +110,7 @@ class LightHost:
 
     async def _answer(self, message: FleetMessage) -> None:
         asked = json.loads(json.loads(message.data)["signed"])["body"]["question"]
-        rows = {"jobs_t": [self._row] if self._row else [], "audit_log_t": [], "flips_t": [], "audit_workers_t": []}
+        rows = {"jobs_t": [self._row] if self._row else [], "audit_log_t": [], "flips_t": []}
         snapshot = {"life": "life", "number": 1, "workers": self._workers, "readings": []}
         await message.respond(canonical_json({"answer": rows if asked == "rows" else snapshot}).encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.common.events import QUEUE_SIZE, EventType
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.storage.audit.trail import OTHER_ACTIONS
+from supervisor_core.storage.audit.chain import OTHER_ACTIONS
 from tests.reference.markdown import attribute_docs, code, fill, table
 
 

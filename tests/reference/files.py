@@ -11,10 +11,8 @@ from tests.reference.markdown import code, fill, sentence, size, table
 
 HOME: Mapping[str, str] = {
     "ledger.db": "The ledger (SQLite), with `-wal` and `-shm` next to it.",
-    "audit_head.json": "The id and hash of the newest audit row, to notice rows that were cut off.",
     "ledger.db.replaced-TIME": "The ledger before a restore. Delete it when you don't need it.",
     "restoring/": "The ledger that a restore prepares.",
-    "restoring.lock": "Held by a restore.",
     "runtime.json": "The last status that the daemon wrote about itself.",
     "supervisor.log": "The log; [`logging.file`](configuration.md#logging) names it. Older ones end in `.1`, `.2` …",
     "events.jsonl": "The log as JSON lines, for `supervisor logs`.",

@@ -37,7 +37,7 @@ from supervisor_core.intake.inbox import intake, rejections, triage
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
 from supervisor_core.plugins.rules import LONGEST_SECONDS
-from supervisor_core.storage import shared_database, supervisors, writer
+from supervisor_core.storage import shared_database, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
 from supervisor_core.web import service as web_service
@@ -188,7 +188,6 @@ def _slack() -> Rows:
 
 def _daemon() -> Rows:
     yield "Settings of other hosts' workers in a hub's memory", f"{fleet.MOST_KEPT:,}"
-    yield "Missed heartbeats of an unresponsive supervisor", f"{supervisors.MOST_MISSED}"
     yield "Time that `start` waits for a pass", duration(ownership.PASS_WAIT_SECONDS)
     yield "Events that wait for one subscriber", f"{events.QUEUE_SIZE}; the oldest are dropped"
     yield "Writes in one transaction", f"{writer.MOST_PER_TRANSACTION}"

@@ -11,7 +11,6 @@ from sqlalchemy.types import TypeEngine
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
-from supervisor_core.commands.labels import Role
 from supervisor_core.fleet.members.membership import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
@@ -28,7 +27,6 @@ VALUES: Mapping[str, Iterable[object]] = {
     "alerts_t.severity": Severity,
     "alerts_t.state": AlertState,
     "approvals_t.state": ApprovalState,
-    "audit_workers_t.role": Role,
     "bakes_t.state": BakeState,
     "envelopes_t.state": (envelopes.RECEIVED, *envelopes.DEALT_WITH),
     "fleet_hosts_t.state": HostState,

@@ -18,6 +18,7 @@ from supervisor_core.commands.grammar import render
 from supervisor_core.common.text import times
 from supervisor_core.common.times import format_span, from_text
 from supervisor_core.diagnosis.history import NO_PERCENT, percent
+from supervisor_core.storage.audit.chain import ChainHead
 
 SHOWN = 10
 """Lines of a kind."""
@@ -75,16 +76,23 @@ def escalation_elsewhere(alert: Alert, channel: str, link: str) -> Content:
 
 
 def weekly_summary(
-    host: str, since: datetime, until: datetime, begun: Sequence[Alert], worked: Mapping[str, Uptime]
+    host: str,
+    since: datetime,
+    until: datetime,
+    begun: Sequence[Alert],
+    worked: Mapping[str, Uptime],
+    head: ChainHead | None = None,
 ) -> Content:
-    """The summary of a week, one line where it was quiet."""
+    """The summary of a week, one line where it was quiet, with the newest row of the audit trail: where it is posted,
+    somebody who rewrites the trail can't reach it."""
     names = ("well", "unwell", "down", "uncounted")
     sums = [sum((getattr(one, name) for one in worked.values()), timedelta()) for name in names]
     mean = Uptime(*(total / max(len(worked), 1) for total in sums))
     uptime = f"{count(len(worked), 'worker')}, uptime {percent(mean)}"
     whose = f"on {inert(host, NOTICE)}, {day(since)} to {day(until)}"
+    proof = f"Audit trail at row {head.audit_id}: `{escape(head.hash)}`" if head else ""
     if not begun:
-        return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}")
+        return text_message(f":calendar: *A quiet week* {whose}: no alerts, {uptime}" + (f"\n{proof}" if proof else ""))
     headline = f":calendar: *{count(len(begun), 'alert')} this week* {whose}: {uptime}"
     grouped: dict[str, list[Alert]] = {}
     for alert in begun:
@@ -97,7 +105,8 @@ def weekly_summary(
         its_uptime = f"; uptime {percent(share)}" if share is not None else ""
         lasted = format_span(_lengths(alerts, until))
         lines.append(f"• {name}: {count(len(alerts), 'alert')}, {lasted}{still}{its_uptime}")
-    return card(headline, Color.QUIET, [section(_part("*Longest problems*", lines))])
+    blocks = [section(_part("*Longest problems*", lines)), *([context(proof)] if proof else [])]
+    return card(headline, Color.QUIET, blocks)
 
 
 def uptime_lines(worked: Mapping[str, Sequence[Uptime]]) -> list[str]:

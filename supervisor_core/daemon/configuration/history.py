@@ -24,9 +24,14 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.configuration import last_good
 from supervisor_core.host.permissions import user_name
-from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.chain import (
+    CONFIG_APPLIED,
+    CONFIG_FINISHED,
+    CONFIG_REFUSED,
+    CONFIGURATION,
+    AuditEntry,
+)
 from supervisor_core.storage.audit.search import AuditFilter, search
-from supervisor_core.storage.audit.trail import CONFIG_APPLIED, CONFIG_FINISHED, CONFIG_REFUSED, CONFIGURATION
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import masked

@@ -265,8 +265,6 @@ RETENTIONS: tuple[Retention, ...] = (
 
 WITHOUT: Mapping[str, str] = {
     "audit_log_t": "Kept until you [archive](../how-to/check-the-audit-trail.md#archive-old-rows) old rows.",
-    "audit_workers_t": "Kept as long as the audit row.",
-    "audit_anchors_t": "Kept: one row for each archived trail.",
     "supervisors_t": "Kept: one row for each `supervisor.id` of this host.",
     "teams_t": "Kept: one row for each team name.",
     "fleet_hosts_t": "Kept: one row for each name of a host.",

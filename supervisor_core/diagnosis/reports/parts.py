@@ -33,7 +33,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.output.files import read_source, source_of
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.database_check import read_closed_ledger, verify
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.version import __version__
@@ -267,8 +267,8 @@ def _queue(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, A
 
 def _audit(host: HostContext, _: WorkerSettings, masking: Masking) -> dict[str, Any]:
     """The newest rows of this host's trail, whatever worker they are about."""
-    wanted = audit.AuditFilter(limit=AUDIT_ROWS)
-    found = read_closed_ledger(host.config.state_dir / LEDGER_FILE, lambda connection: audit.search(connection, wanted))
+    wanted = AuditFilter(limit=AUDIT_ROWS)
+    found = read_closed_ledger(host.config.state_dir / LEDGER_FILE, lambda connection: search(connection, wanted))
     return {"rows": [{**row, "details_json": _details(row["details_json"], masking)} for row in found]}
 
 

@@ -47,9 +47,8 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.output.files import OutputSource, source_of, written_to
 from supervisor_core.storage import supervisors
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.cells import DAMAGED
-from supervisor_core.storage.audit.trail import CONFIG_APPLIED
+from supervisor_core.storage.audit.chain import AFFECTED, CONFIG_APPLIED, DAMAGED, details_of
+from supervisor_core.storage.audit.search import AuditFilter, cause_of, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target
 from supervisor_core.workers.context import HostContext
@@ -162,10 +161,10 @@ class Explainer:
             if row is None or not row.paused:
                 return known
             name = config.supervisor.id
-            asked = audit.AuditFilter(
-                worker=name, action="MUTED", limit=MUTES, target_type="supervisor", supervisor_id=name
+            asked = AuditFilter(
+                targets=(name,), action="MUTED", limit=MUTES, target_type="supervisor", supervisor_id=name
             )
-            trail = [row for row in audit.search(connection, asked) if DAMAGED not in row]
+            trail = [row for row in search(connection, asked) if DAMAGED not in row]
             by = Issuer(trail[0]["actor"], _name(trail[0]["label"])) if trail else None
             since = from_text(trail[0]["created_at"]) if trail else row.changed_at
             return replace(known, resting=row.reason or "paused", resting_by=by, resting_since=since)
@@ -280,10 +279,12 @@ def _newest_settings(
     connection: Connection, worker_id: str, since: datetime, chain: str | None
 ) -> RecentConfiguration | None:
     """The newest configuration that restarts, starts or stops this worker."""
-    wanted = audit.AuditFilter(worker=worker_id, action=CONFIG_APPLIED, since=since, limit=1, supervisor_id=chain)
-    for row in audit.search(connection, wanted):
+    wanted = AuditFilter(targets=(worker_id,), action=AFFECTED, since=since, supervisor_id=chain)
+    for row in search(connection, wanted):
+        if details_of(row).get("action") != CONFIG_APPLIED:
+            continue
         try:
-            said = json.loads(row["details_json"])
+            said = json.loads(cause_of(connection, row)["details_json"])
             own = [each for each in said["changes"] if str(each).startswith(f"{worker_id}: ")]
             return RecentConfiguration(
                 Issuer(row["actor"], row["label"] or ""),

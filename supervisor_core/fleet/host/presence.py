@@ -20,7 +20,6 @@ from supervisor_core.fleet import rows
 from supervisor_core.fleet.questions import PresenceMessage, reading_document
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.storage import replication_progress
 from supervisor_core.storage.store import Ledger
 from supervisor_core.version import __version__
 from supervisor_core.workers.conditions.rules import (
@@ -90,9 +89,7 @@ class PresenceSpeaker(Service):
 
     async def initialise(self) -> None:
         host = self._host
-        origin = await self._blocking(
-            self._ledger.write, lambda connection: replication_progress.origin_of(connection, host)
-        )
+        origin = await self._blocking(self._ledger.write, lambda connection: rows.origin_of(connection, host))
         self._ledger_id = origin.ledger_id
         self.wake()
 

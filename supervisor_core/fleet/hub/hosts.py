@@ -38,10 +38,9 @@ from supervisor_core.fleet.hub.refusals import refusal_readings
 from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
 from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
 from supervisor_core.fleet.reports import InvalidReport, decode_snapshot
-from supervisor_core.fleet.rows import Position
+from supervisor_core.fleet.rows import Origin, Position
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.storage.audit.cells import LARGEST_ID
-from supervisor_core.storage.replication_progress import Origin
+from supervisor_core.storage.audit.chain import LARGEST_ID
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
 

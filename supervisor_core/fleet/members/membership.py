@@ -22,7 +22,7 @@ from supervisor_core.common.text import canonical_json, nearest, random_id
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.refusals import RefusalCounts
 from supervisor_core.fleet.transport.subjects import checked_name
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import fleet_hosts, fleet_invites
@@ -246,7 +246,7 @@ class FleetMembers:
         self, connection: Connection, actor: str, action: str, name: str, now: datetime, details: Mapping[str, Any]
     ) -> None:
         entry = AuditEntry(actor, action, name, target_type=HOST, details=details)
-        audit.append(connection, self._ledger.supervisor_id, entry, now)
+        chain.append(connection, self._ledger.supervisor_id, entry, now)
 
 
 def _find(connection: Connection, name: str) -> FleetHost | None:

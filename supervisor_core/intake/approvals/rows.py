@@ -28,8 +28,7 @@ from supervisor_core.intake.approvals.rules import (
 )
 from supervisor_core.jobs.rows import CARD, ISSUER_NAME, refresh_undone
 from supervisor_core.storage import outbox as replies
-from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.storage.audit.trail import VOTED_ON_CALL
+from supervisor_core.storage.audit.chain import VOTED_ON_CALL, AuditEntry
 from supervisor_core.storage.engine import JsonText, in_bytes
 from supervisor_core.storage.steps import Message, Step, record, take
 from supervisor_core.storage.tables import approvals, votes

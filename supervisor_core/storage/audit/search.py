@@ -1,10 +1,7 @@
-"""Search in the audit trail: the newest rows that fit, from any row on, each filter served by an index.
+"""Search in the audit trail: the newest rows that fit, from any row on.
 
-Rows are shown as stored, however damaged. An index finds a row by each worker that it affected beside its target; the
-row's own details, which its hash covers, say the same.
-
-Most of the time of a search is the making of statements, not the database's. So there are few of them, whatever is
-wanted: a look at the newest rows first, then one statement for each of several values, made once.
+Each target, actor or command is looked up by itself, in the order of the index that begins with it. Rows are returned
+as stored, however damaged.
 """
 
 from __future__ import annotations
@@ -14,90 +11,39 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Select,
-    and_,
-    bindparam,
-    func,
-    or_,
-    select,
-)
-from sqlalchemy.sql.base import ReadOnlyColumnCollection
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, or_, select, true
 
+from supervisor_core.commands.addresses import address_of, is_address
+from supervisor_core.commands.catalog import CATALOG, find
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.labels import SEPARATOR
+from supervisor_core.commands.labels import SEPARATOR, ascii_name
+from supervisor_core.common.errors import UsageError
+from supervisor_core.common.text import is_plain, nearest
 from supervisor_core.common.times import since_moment, to_text
-from supervisor_core.storage.audit.cells import Row, as_stored, format_row
-from supervisor_core.storage.audit.names import (
-    affected_workers,
-    command_key,
-    find_actors,
-    newest_by_worker,
-    parted,
-)
-from supervisor_core.storage.audit.trail import TELLING, action_of
-from supervisor_core.storage.tables import audit_log, audit_workers
-
-Columns = ReadOnlyColumnCollection[str, Column[Any]]
-"""The columns of the trail, or of the workers that its rows affected. Both have the time, the host and the row."""
-
-ADDRESS = "address"
-"""The key of the target's address. A hub has the rows of its hosts, whose own ids they hold."""
-
-AFFECTED = "affected"
-"""The key of the workers that a row affected besides its target, with their roles."""
-
-MOST_COUNTED = 200_000
-"""Entries of an index that are counted to find the narrowest: that many take some ten milliseconds."""
-
-NEWEST = 1000
-"""Rows in which several values are looked for together, before each of them is by its index."""
+from supervisor_core.storage.audit.chain import DECIDING, OTHER_ACTIONS, Row, as_stored, details_of, format_row
+from supervisor_core.storage.tables import audit_log
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """The terms of a search; None means any."""
+    """The terms of a search; None or empty means any."""
 
-    worker: str | None = None
+    targets: tuple[str, ...] = ()
+    """One of these. The address of a fleet's worker also finds the rows that were copied from its host."""
     issuer: str | None = None
     action: str | None = None
     command: str = ""
-    """The name of a command if all of its rows are wanted, not only its executions."""
+    """The name of a command if all rows about it are wanted, not only its executions."""
     label: str = ""
     """The label as it was given."""
     since: datetime | None = None
     limit: int = 50
-    targets: tuple[str, ...] = ()
-    """One of these, where several are meant."""
     target_type: str | None = None
     """A worker may have the name of its supervisor."""
     supervisor_id: str | None = None
     """The chain of one host: another host may have a worker of the same name."""
     actors: tuple[str, ...] | None = None
     """The actors that the issuer can mean, once they are known."""
-
-    @property
-    def about(self) -> tuple[str, ...]:
-        """The wanted targets, each once; empty for any."""
-        return tuple(dict.fromkeys(self.targets)) or ((self.worker,) if self.worker else ())
-
-
-def audit_filter(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
-    """The search that an `audit` command means, for somebody in this zone; `UsageError` for what no row can be."""
-    name, since = command.params.get("command"), command.params.get("since")
-    action, command_name = action_of(str(name)) if name is not None else (None, "")
-    return AuditFilter(
-        issuer=command.params.get("by"),
-        action=action,
-        command=command_name,
-        label=str(command.params.get("label") or ""),
-        since=since_moment(str(since), now, zone) if since else None,
-        limit=int(command.params["limit"]),
-        targets=(*command.workers, command.target) if command.target else (),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,190 +55,113 @@ class RowPosition:
     """As stored; in a damaged row it may be anything."""
 
 
-def search(
-    connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
-) -> list[Row]:
-    """The newest matching rows, newest first, by column name, with times as text. `damaged` describes an alteration,
-    `affected` the workers that the row affected besides its target, `address` the target of a row of another host.
+def audit_filter(command: Command, now: datetime, zone: tzinfo = UTC) -> AuditFilter:
+    """The search that an `audit` command means, for somebody in this zone; `UsageError` for what no row can be."""
+    name, since = command.params.get("command"), command.params.get("since")
+    action, command_name = _action_of(str(name)) if name is not None else (None, "")
+    return AuditFilter(
+        targets=tuple(dict.fromkeys((*command.workers, command.target))) if command.target else (),
+        issuer=command.params.get("by"),
+        action=action,
+        command=command_name,
+        label=str(command.params.get("label") or ""),
+        since=since_moment(str(since), now, zone) if since else None,
+        limit=int(command.params["limit"]),
+    )
 
-    With `beside`, those that come after this row in that order; with `newer`, those before it, the nearest first.
-    """
-    rows = find_rows(connection, wanted, beside, newer=newer)
-    others = affected_workers(connection, [(row["supervisor_id"], row["audit_id"]) for row in rows])
-    found = []
-    for row in rows:
-        address, affected = parted(others.get((row["supervisor_id"], row["audit_id"]), {}))
-        found.append({**format_row(row), AFFECTED: affected, **({ADDRESS: address} if address else {})})
-    return found
+
+def _action_of(name: str) -> tuple[str, str]:
+    """The action that a command's executions are recorded under, and its name; or this action itself, and no name."""
+    definition = find(name)
+    if definition is not None and definition.audit_action:
+        return definition.audit_action, definition.name
+    known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
+    if name.upper() in known:
+        return name.upper(), ""
+    near = nearest(name, [*CATALOG, *known])
+    remedy = (
+        f"Did you mean {near}?" if near else "Try a command, such as rollback, or an action, such as CONFIG_APPLIED."
+    )
+    raise UsageError(f"{name!a} isn't a command in the audit trail.", remedy=remedy)
+
+
+def search(connection: Connection, wanted: AuditFilter) -> list[Row]:
+    """The newest matching rows, newest first, by column name, with times as text. `damaged` describes an alteration."""
+    return [format_row(row) for row in find_rows(connection, wanted)]
 
 
 def find_rows(
     connection: Connection, wanted: AuditFilter, beside: RowPosition | None = None, *, newer: bool = False
 ) -> list[Row]:
-    """The same rows as stored. A row is about its target and about each other worker that it affected."""
+    """The same rows as stored. With `beside`, those that come after this row in that order; with `newer`, those before
+    it, the nearest first."""
     wanted = with_actors(connection, wanted)
-    rows = _matching_rows(connection, wanted, beside, newer=newer)
-    if wanted.about and wanted.target_type in (None, "worker"):
-        others = _affecting_rows(connection, wanted, beside, rows, newer=newer)
-        if others:
-            unique = {position_of(row): row for row in (*rows, *others)}
-            rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
-    return rows
-
-
-def with_actors(connection: Connection, wanted: AuditFilter) -> AuditFilter:
-    """The same search, with the actors that its issuer can mean."""
-    if not wanted.issuer or wanted.actors is not None:
-        return wanted
-    return replace(wanted, actors=tuple(find_actors(connection, wanted.issuer)))
-
-
-def _affecting_rows(
-    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, direct: Sequence[Row], *, newer: bool
-) -> list[Row]:
-    """The rows that fit and affected one of the wanted workers beside their target; not those after all direct ones."""
-    newest = newest_by_worker(connection)
-    bound = direct[-1]["created_at"] if len(direct) == wanted.limit and not newer else None
-    oldest = bound if isinstance(bound, datetime) else wanted.since
-    workers = [name for name in wanted.about if name in newest and (oldest is None or newest[name] >= oldest)]
-    if not workers:
-        return []
-    these = [audit_workers.c.created_at >= oldest] if oldest else []
-    these += [*_conditions(wanted, _filters(wanted, about=False)), *_labeled(wanted), *_of_chain(wanted)]
-    return _indexed_rows(connection, workers, wanted, these, beside, newer=newer)
-
-
-def _indexed_rows(
-    connection: Connection,
-    names: Sequence[str],
-    wanted: AuditFilter,
-    these: Sequence[ColumnElement[bool]],
-    beside: RowPosition | None,
-    *,
-    newer: bool,
-) -> list[Row]:
-    """The rows that the index of names has under each of these, and that meet the conditions."""
-    each = audit_workers.c
-    bounds = [each.created_at >= wanted.since] if wanted.since else []
-    bounds += _beyond(beside, newer=newer, columns=each) if beside else ()
-    same = and_(audit_log.c.supervisor_id == each.supervisor_id, audit_log.c.audit_id == each.audit_id)
-    query = select(audit_log).join(audit_workers, same).order_by(*_order(newer=newer, columns=each))
-    query = query.where(each.worker_id == bindparam("value"), *bounds, *these).limit(wanted.limit)
-    return [row for name in names for row in _rows(connection, query, value=name)]
-
-
-def _matching_rows(
-    connection: Connection, wanted: AuditFilter, beside: RowPosition | None, *, newer: bool
-) -> list[Row]:
-    """The rows that fit by their own columns."""
-    when = [*_since(wanted), *(_beyond(beside, newer=newer) if beside else ())]
-    narrow = _filters(wanted)
-    walked = _narrowest(connection, wanted, narrow, when)
-    others = _conditions(wanted, [each for each in narrow if each[0] is not walked])
-    others += [audit_log.c.target_type == wanted.target_type] if wanted.target_type else []
-    others += [*_labeled(wanted), *_of_chain(wanted)]
-    query = select(audit_log).where(and_(True, *others, *when)).order_by(*_order(newer=newer)).limit(wanted.limit)
-    if walked is audit_log.c.action and wanted.command:
-        executed = _rows(connection, query.where(walked == wanted.action))
-        names, these = [command_key(wanted.command)], [*others, matches_action(wanted)]
-        told = _indexed_rows(connection, names, wanted, these, beside, newer=newer)
-        return sort_rows([*executed, *told], newer=newer)[: wanted.limit]
-    if walked is None:
-        return _rows(connection, query)
-    values = next(values for column, values in narrow if column is walked)
-    if len(values) > 1:
-        times = [*_since(wanted), *(_beyond(beside, newer=newer)[:1] if beside else ())]
-        together = query.where(_is_one(walked, values))
-        rows, complete = _among_nearest(connection, together, wanted.limit, times, newer=newer)
-        if complete:
-            return rows
-    return _by_value(connection, query, walked, values, wanted.limit, newer=newer)
-
-
-def _labeled(wanted: AuditFilter) -> list[ColumnElement[bool]]:
-    """The condition that the row has exactly this label, after the issuer's name, which has no separator in it."""
-    if not wanted.label:
-        return []
-    column, ending = audit_log.c.label, f"{SEPARATOR}{wanted.label}"
-    start = func.length(column) - len(ending)
-    name = func.substr(column, 1, start)
-    return [start > 0, func.substr(column, start + 1) == ending, name.not_like(f"%{SEPARATOR}%")]
-
-
-def _of_chain(wanted: AuditFilter) -> list[ColumnElement[bool]]:
-    return [audit_log.c.supervisor_id == wanted.supervisor_id] if wanted.supervisor_id else []
-
-
-def _since(wanted: AuditFilter) -> tuple[ColumnElement[bool], ...]:
-    return (audit_log.c.created_at >= wanted.since,) if wanted.since else ()
-
-
-def _among_nearest(
-    connection: Connection, query: Select[Any], limit: int, times: Sequence[ColumnElement[bool]], *, newer: bool
-) -> tuple[list[Row], bool]:
-    """The matches of a query among the rows that come first by their time, and whether these are the first matches.
-    `times` are its conditions that an index of times answers."""
-    at = audit_log.c.created_at
-    first = select(at).where(and_(True, *times)).order_by(at.asc() if newer else at.desc())
-    end = connection.execute(first.limit(1).offset(NEWEST)).scalar()
-    if end is not None and not isinstance(end, datetime):
-        return [], False  # an altered row: nothing can be compared with its time
-    rows = _rows(connection, query if end is None else query.where(at <= end if newer else at >= end))
-    return rows, end is None or len(rows) == limit
-
-
-def _by_value(
-    connection: Connection, query: Select[Any], walked: Column[str], values: Sequence[str], limit: int, *, newer: bool
-) -> list[Row]:
-    """The first matches of a query for each of several values.
-
-    One look for each, so that the index has its rows in order: those of several would have to be sorted.
-    """
-    at = audit_log.c.created_at
-    each = query.where(walked == bindparam("value"))
-    bounded = each.where(at <= bindparam("moment") if newer else at >= bindparam("moment"))
-    rows: list[Row] = []
-    for value in values:
-        last = rows[-1]["created_at"] if len(rows) == limit else None
+    row = audit_log.c
+    alternatives, others = _alternatives(wanted)
+    if wanted.action and not wanted.command:
+        others.append(row.action == wanted.action)
+    if wanted.label:  # exactly this label after the issuer's name, which has no separator in it
+        ending = f"{SEPARATOR}{wanted.label}"
+        start = func.length(row.label) - len(ending)
+        name = func.substr(row.label, 1, start)
+        others += [start > 0, func.substr(row.label, start + 1) == ending, name.not_like(f"%{SEPARATOR}%")]
+    if wanted.since:
+        others.append(row.created_at >= wanted.since)
+    if wanted.target_type:
+        others.append(row.target_type == wanted.target_type)
+    if wanted.supervisor_id:
+        others.append(row.supervisor_id == wanted.supervisor_id)
+    if beside:
+        others += _beyond(beside, newer=newer)
+    at, host, number = row.created_at, row.supervisor_id, row.audit_id
+    order = (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
+    found: list[Row] = []
+    for alternative in alternatives:
+        query = select(audit_log).where(alternative, *others).order_by(*order).limit(wanted.limit)
+        last = found[-1]["created_at"] if len(found) == wanted.limit else None
         if isinstance(last, datetime):
-            rows += _rows(connection, bounded, value=value, moment=last)
-        else:
-            rows += _rows(connection, each, value=value)
-        rows = sort_rows(rows, newer=newer)[:limit] if len(values) > 1 else rows
-    return rows
+            query = query.where(at <= last if newer else at >= last)
+        rows = [dict(each) for each in connection.execute(query).mappings()]
+        if found:
+            unique = {position_of(each): each for each in (*found, *rows)}
+            rows = sort_rows(unique.values(), newer=newer)[: wanted.limit]
+        found = rows
+    return found
 
 
-def _rows(connection: Connection, query: Select[Any], **parameters: Any) -> list[Row]:  # noqa: ANN401
-    return [dict(row) for row in connection.execute(query, parameters).mappings()]
+def _alternatives(wanted: AuditFilter) -> tuple[list[ColumnElement[bool]], list[ColumnElement[bool]]]:
+    """Conditions of which one must be met, each for one look at an index, and others that must be met as well."""
+    row = audit_log.c
+    others: list[ColumnElement[bool]] = []
+    targets: list[ColumnElement[bool]] = []
+    for target in wanted.targets:
+        targets.append(row.target_id == target)
+        if is_address(target):
+            address = address_of(target)
+            targets.append(and_(row.supervisor_id == address.host, row.target_id == address.worker_id))
+    groups = [targets] if targets else []
+    if wanted.actors is not None:
+        groups.append([row.actor == actor for actor in wanted.actors])
+    if wanted.command:
+        groups.append([row.command == wanted.command, row.action == wanted.action])
+    if not groups:
+        return [true()], others
+    # An empty group has no row at all.
+    others += [or_(*group) if group else ~true() for group in groups[1:]]
+    return groups[0], others
 
 
-def _conditions(wanted: AuditFilter, filters: Sequence[tuple[Column[str], Sequence[str]]]) -> list[ColumnElement[bool]]:
-    """These filters as conditions that are checked row by row."""
-    return [
-        matches_action(wanted) if column is audit_log.c.action else _is_one(column, values)
-        for column, values in filters
-    ]
-
-
-def _is_one(column: Column[str], values: Sequence[str]) -> ColumnElement[bool]:
-    """The condition that the column has one of these values, in a form that no planner takes for a use of an index."""
-    return func.coalesce(column, "").in_(values)
-
-
-def matches_action(wanted: AuditFilter) -> ColumnElement[bool]:
-    """The condition for this action or command, in a form that no planner takes for a use of an index."""
-    action = func.coalesce(audit_log.c.action, "")
-    executed = action == wanted.action
-    if not wanted.command:
-        return executed
-    # In the text as it is stored a quote inside a value has a backslash before it, so that no value is taken for this.
-    told = (
-        f'"command":"{wanted.command}"',
-        f'"command":"{wanted.command} ',
-        f'"handler":"{str(wanted.action).lower()}"',
-    )
-    said = or_(*(audit_log.c.details_json.contains(each, autoescape=True) for each in told))
-    return or_(executed, and_(action.in_(TELLING), said))
+def _beyond(beside: RowPosition, *, newer: bool) -> tuple[ColumnElement[bool], ...]:
+    """The rows after this one, in the order of the trail or against it; none for a missing row."""
+    at, host, number = audit_log.c.created_at, audit_log.c.supervisor_id, audit_log.c.audit_id
+    its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)
+    row = audit_log.alias("beside")
+    moment = select(row.c.created_at).where(row.c.supervisor_id == its_host, row.c.audit_id == its_number)
+    its_time = moment.scalar_subquery()
+    same = and_(host == its_host, number > its_number if newer else number < its_number)
+    if newer:
+        return at >= its_time, or_(at > its_time, host < its_host, same)
+    return at <= its_time, or_(at < its_time, host > its_host, same)
 
 
 def sort_rows(rows: Iterable[Row], *, newer: bool = False) -> list[Row]:
@@ -317,59 +186,50 @@ def position_of(row: Row) -> RowPosition:
     return RowPosition(row["supervisor_id"], row["audit_id"])
 
 
-def _filters(wanted: AuditFilter, *, about: bool = True) -> list[tuple[Column[str], Sequence[str]]]:
-    """The columns with their wanted values; a column without any value has no row."""
-    filters: list[tuple[Column[str], Sequence[str]]] = []
-    if wanted.issuer:
-        filters.append((audit_log.c.actor, wanted.actors or ()))
-    if wanted.about and about:
-        filters.append((audit_log.c.target_id, wanted.about))
-    if wanted.action:
-        filters.append((audit_log.c.action, (wanted.action,)))
-    return filters
+def with_actors(connection: Connection, wanted: AuditFilter) -> AuditFilter:
+    """The same search, with the actors that its issuer can mean."""
+    if not wanted.issuer or wanted.actors is not None:
+        return wanted
+    return replace(wanted, actors=tuple(find_actors(connection, wanted.issuer)))
 
 
-def _narrowest(
-    connection: Connection,
-    wanted: AuditFilter,
-    filters: Sequence[tuple[Column[str], Sequence[str]]],
-    when: Sequence[ColumnElement[bool]],
-) -> Column[str] | None:
-    """The column whose index leaves the fewest rows. The others are compared row by row, in a form for which no planner
-    uses their index: without statistics it would guess, and read a million rows for nothing."""
-    if len(filters) < 2:
-        return filters[0][0] if filters else None
-    best, fewest = filters[0][0], MOST_COUNTED
-    for column, values in filters:
-        number, index = 0, audit_workers.c
-        entries = [select(audit_log.c.created_at).where(column == value, *when) for value in values]
-        if column is audit_log.c.action and wanted.command:
-            entries.append(select(index.created_at).where(index.worker_id == command_key(wanted.command)))
-        for each in entries:
-            some = each.limit(fewest - number).subquery()
-            number += connection.execute(select(func.count()).select_from(some)).scalar_one()
-            if number >= fewest:
-                break
-        if number < fewest:
-            best, fewest = column, number
-        if not fewest:
-            break
-    return best
+def find_actors(connection: Connection, who: str) -> Sequence[str]:
+    """The actors that this text can mean: the actor (`cli:anna`), its last part (`anna`, `U0OPER`), or the name in the
+    newest labelled row. A Slack id is never taken as a name."""
+    actor, label, action, at = audit_log.c.actor, audit_log.c.label, audit_log.c.action, audit_log.c.created_at
+    # The newest row of each, from one actor to the next by the index, however many rows each of them has.
+    newest = select(actor, label, action).order_by(actor.desc(), at.desc()).limit(1)
+    following = newest.where(actor < bindparam("last", type_=actor.type))
+    labels: dict[str, str | None] = {}
+    row = connection.execute(newest).first()
+    while row is not None:
+        last = row.actor
+        if isinstance(last, str) and not is_plain(last):  # an altered cell is nobody's name
+            row = connection.execute(newest.where(actor < as_stored(last))).first()
+            continue
+        if isinstance(last, str):
+            labels[last] = None if row.action in DECIDING else row.label
+        row = connection.execute(following, {"last": last}).first()
+    of_slack = [each for each in labels if "/" in each and each.rpartition("/")[2] == who]
+    if of_slack:
+        return of_slack
+    name = ascii_name(who).lower()
+    named = select(label).where(label.is_not(None), action.not_in(DECIDING)).order_by(at.desc()).limit(1)
+    found = []
+    for each, text in labels.items():
+        if text is None and name and ":" in each:
+            text = connection.execute(named.where(actor == each)).scalar()  # noqa: PLW2901
+        called = text.partition(SEPARATOR)[0].lower() if isinstance(text, str) else ""
+        if who in (each, each.rpartition(":")[2]) or (called and called == name):
+            found.append(each)
+    return found
 
 
-def _order(*, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[Any], ...]:
-    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
-    return (at.asc(), host.desc(), number.asc()) if newer else (at.desc(), host.asc(), number.desc())
-
-
-def _beyond(beside: RowPosition, *, newer: bool, columns: Columns = audit_log.c) -> tuple[ColumnElement[bool], ...]:
-    """The rows after this one, in the order of the trail or against it; none for a missing row."""
-    at, host, number = columns.created_at, columns.supervisor_id, columns.audit_id
-    its_host, its_number = as_stored(beside.supervisor_id), as_stored(beside.audit_id)
-    row = audit_log.alias("beside")
-    moment = select(row.c.created_at).where(row.c.supervisor_id == its_host, row.c.audit_id == its_number)
-    its_time = moment.scalar_subquery()
-    same = and_(host == its_host, number > its_number if newer else number < its_number)
-    if newer:
-        return at >= its_time, or_(at > its_time, host < its_host, same)
-    return at <= its_time, or_(at < its_time, host > its_host, same)
+def cause_of(connection: Connection, row: Row) -> Row:
+    """The row through which this row's worker was affected; the row itself where its worker was the target."""
+    number = details_of(row).get("cause_id")
+    if type(number) is not int:
+        return row
+    query = select(audit_log).where(audit_log.c.supervisor_id == row["supervisor_id"], audit_log.c.audit_id == number)
+    cause = connection.execute(query).mappings().first()
+    return format_row(dict(cause)) if cause else row

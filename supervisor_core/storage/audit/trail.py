@@ -1,65 +1,49 @@
-"""The audit trail as people ask for it: one entry for each command, made of the rows that share its task id."""
+"""The audit trail as people ask for it, page by page: one entry for each command, made of the rows of its task id."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from supervisor_core.commands.catalog import CATALOG, by_handler, find
+from sqlalchemy import Connection, select
+
+from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.command import NOTE_KEY, Issuer
-from supervisor_core.commands.labels import SEPARATOR, Affected, affected_in_words
-from supervisor_core.common.errors import UsageError
-from supervisor_core.common.text import nearest
-from supervisor_core.storage.audit.chain import ARCHIVED, RESTORED
+from supervisor_core.commands.labels import SEPARATOR, affected_in_words
+from supervisor_core.storage.audit.chain import (
+    CAUSE,
+    CONFIG_APPLIED,
+    CONFIG_FINISHED,
+    DAMAGED,
+    DECIDING,
+    LARGEST_ID,
+    Row,
+    damage_of,
+    details_of,
+    format_row,
+)
+from supervisor_core.storage.audit.search import (
+    AuditFilter,
+    RowPosition,
+    find_rows,
+    position_of,
+    sort_rows,
+    with_actors,
+)
+from supervisor_core.storage.tables import audit_log
 
-VOTED_ON_CALL = "VOTED_ON_CALL"
-CONFIG_APPLIED, CONFIG_FINISHED, CONFIG_REFUSED = "CONFIG_APPLIED", "CONFIG_FINISHED", "CONFIG_REFUSED"
+BATCH = 30
+"""Rows that are read together: of most commands one or two each, and a page has ten."""
 
-CONFIGURATION = "configuration"
-"""The type of their target, whose id is the supervisor's."""
+MOST_EXAMINED = 5_000
+"""Rows for one page: a command for a thousand workers has a thousand. What lies behind them is on the next page."""
 
-OTHER_ACTIONS: Mapping[str, str] = {
-    "APPROVAL_REQUESTED": "An approval was requested.",
-    "APPROVED": "Enough people approved a command.",
-    "DENIED": "Somebody denied a command.",
-    "CANCELLED": "The requester or an approver cancelled a command before it ran, or a right was lost.",
-    VOTED_ON_CALL: "Somebody voted as the person on call. The details say who was on call, and by which source.",
-    "EXPIRED": "Nobody decided in time, or the approved command couldn't start in time.",
-    "STALE": "The code or the workers changed after the preview, so the approval can't be used.",
-    "REFUSED": "A command, a flag, a vote, a scheduled run or a host that joins was refused. The details say why.",
-    "ALERT_ACKNOWLEDGED": "Somebody acknowledged an alert.",
-    "ALERT_SNOOZED": "Somebody snoozed an alert.",
-    "MUTED": "Somebody muted alerts or paused monitoring.",
-    "UNMUTED": "Somebody unmuted alerts or resumed monitoring.",
-    "SCHEDULE_ADDED": "Somebody added a schedule.",
-    "SCHEDULE_REMOVED": "Somebody removed a schedule.",
-    "ROLLING_STARTED": "A rolling change began. The details have the sizes of its batches.",
-    "ROLLING_BATCH": "A batch of a rolling change was healthy, so the next one was released.",
-    "ROLLING_HALTED": "A rolling change halted after too many failures. The details name them.",
-    "ROLLING_DONE": "A rolling change has reached all its workers.",
-    "ROLLING_PAUSED": "Somebody paused a rolling change.",
-    "ROLLING_CONTINUED": "Somebody continued a rolling change, and accepted its failures so far.",
-    "ROLLING_ABORTED": "Somebody aborted a rolling change.",
-    "HOST_INVITED": "Somebody invited a host to the fleet.",
-    "HOST_JOINED": "A host joined the fleet. The actor is the person who invited it.",
-    "HUB_TAKEN_OVER": "Another machine became the hub: the one before it was unresponsive. The details name both.",
-    "HOST_REVOKED": "Somebody revoked a host of the fleet.",
-    ARCHIVED: "Old rows of the audit trail were moved to a file.",
-    RESTORED: "Somebody restored the ledger from a backup. Rows from after it are in the ledger that was replaced.",
-    CONFIG_APPLIED: "The daemon applies a changed configuration. The details name settings, never values.",
-    CONFIG_FINISHED: "Each worker that a changed configuration affects has its result, in the details.",
-    CONFIG_REFUSED: "A changed configuration has mistakes; the previous one stays in force.",
-}
-"""The audit actions besides executions, with their meaning."""
-
-DECIDING = ("APPROVED", "DENIED", "CANCELLED", "EXPIRED", "STALE")
-"""Actions on another person's command: the audit label of such a row has that person's name."""
-
-TELLING = ("APPROVAL_REQUESTED", *DECIDING, VOTED_ON_CALL, "REFUSED")
-"""Actions on a command other than executions. The details of such a row name the command."""
+MOST_OF_ONE_COMMAND = 2_000
+"""The newest rows of one command that are counted."""
 
 _ENDED: Mapping[str, str] = {
     "DENIED": "denied",
@@ -72,7 +56,6 @@ _ENDED: Mapping[str, str] = {
 }
 """The outcome of a command that was not executed, by action; the final one first."""
 
-_ASKING = ("APPROVAL_REQUESTED",)
 _SCHEDULING = {"SCHEDULE_ADDED": "schedule add", "SCHEDULE_REMOVED": "schedule remove"}
 """The details of these rows name the scheduled command, which wasn't executed."""
 
@@ -110,20 +93,99 @@ class TrailEntry:
     """The damage of an altered row. The other fields then repeat its content."""
 
 
-def entry_of(
-    row: Mapping[str, Any],
-    details: Mapping[str, Any],
-    siblings: Sequence[Mapping[str, Any]],
-    affected: Affected | None = None,
-    about: Sequence[str] = (),
-) -> TrailEntry:
-    """The entry of this row, which has these details, and of all rows of its command, the newest first. `about`: the
-    workers that somebody asks about."""
-    rows = siblings or (row,)
-    executed = [each for each in rows if by_handler(str(each["action"]).lower()) is not None]
-    asking = executed or [each for each in rows if each["action"] in _ASKING] or [row]
-    first = asking[-1]
-    outcome, well = _outcome(row, rows, executed)
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some entries, newest first, and whether there are newer and older ones."""
+
+    entries: tuple[TrailEntry, ...]
+    newer: bool
+    older: bool
+
+
+def page(
+    connection: Connection,
+    wanted: AuditFilter,
+    size: int,
+    beside: RowPosition | None = None,
+    *,
+    newer: bool = False,
+    hub: str = "",
+) -> Page:
+    """The newest entries that fit; with `beside`, those that follow this one, or with `newer` precede it. `hub` is this
+    supervisor if it has the rows of other hosts."""
+    wanted = with_actors(connection, wanted)
+    shown: list[tuple[Row, Sequence[Row]]] = []
+    examined, more, position = 0, True, beside
+    while examined < MOST_EXAMINED and len(shown) <= size:
+        rows = find_rows(connection, replace(wanted, limit=BATCH), position, newer=newer)
+        examined += len(rows)
+        tasks = {row["task_id"] for row in rows if row["task_id"] and not damage_of(row)}
+        families = {task: _rows_of_task(connection, task) for task in tasks}
+        for row in rows:
+            siblings = [] if damage_of(row) else families.get(row["task_id"], [])
+            # The newest row of a command that fits stands for it.
+            newest = next((each for each in siblings if _fits(each, wanted)), row)
+            if position_of(newest) == position_of(row):
+                shown.append((row, siblings))
+        if len(rows) < BATCH:
+            more = False
+            break
+        position = position_of(rows[-1])
+    more = more or len(shown) > size
+    entries = [_entry(row, siblings, wanted, hub) for row, siblings in shown[:size]]
+    if beside is not None and len(entries) < (size if newer else 1):  # the top is reached, or there is no such place
+        return page(connection, wanted, size, hub=hub)
+    if newer:
+        return Page(tuple(reversed(entries)), newer=more, older=True)
+    return Page(tuple(entries), newer=beside is not None, older=more)
+
+
+def _rows_of_task(connection: Connection, task_id: str) -> list[Row]:
+    """The unaltered rows of a command, the newest first."""
+    query = select(audit_log).where(audit_log.c.task_id == task_id)
+    newest = query.order_by(audit_log.c.created_at.desc(), audit_log.c.audit_id.desc()).limit(MOST_OF_ONE_COMMAND)
+    return sort_rows(row for row in map(dict, connection.execute(newest).mappings()) if not damage_of(row))
+
+
+def _fits(row: Row, wanted: AuditFilter) -> bool:
+    targets = {row["target_id"], str(Address(str(row["supervisor_id"]), str(row["target_id"])))}
+    return (
+        (wanted.actors is None or row["actor"] in wanted.actors)
+        and (not wanted.targets or not targets.isdisjoint(wanted.targets))
+        and (not wanted.action or row["action"] == wanted.action or row["command"] == wanted.command != "")
+        and (not wanted.since or row["created_at"] >= wanted.since)
+    )
+
+
+def _entry(row: Row, siblings: Sequence[Row], wanted: AuditFilter, hub: str) -> TrailEntry:
+    """The entry that a row stands for; that of an altered one, on which nothing can be relied, has its content."""
+    if damage_of(row):
+        shown = format_row(row)
+        has_place = type(row["audit_id"]) is int and 0 < row["audit_id"] <= LARGEST_ID
+        has_place = has_place and shown["supervisor_id"] == row["supervisor_id"]
+        return TrailEntry(
+            supervisor_id=str(shown["supervisor_id"]),
+            audit_id=row["audit_id"] if has_place else None,
+            at=row["created_at"] if isinstance(row["created_at"], datetime) else None,
+            command=f"row {shown['audit_id']}",
+            about=" ".join(str(shown[name]) for name in ("action", "target_id", "actor")),
+            asked=Issuer(str(shown["actor"]), ""),
+            label="",
+            approved=(),
+            outcome="damaged",
+            well=False,
+            error="",
+            task_id="",
+            damaged=str(shown[DAMAGED]),
+        )
+    parsed = [({**each, "target_id": address_in(each, hub)}, details_of(each)) for each in siblings or (row,)]
+    affected = {each["target_id"]: str(details.get("role")) for each, details in parsed if CAUSE in details}
+    rows = [(each, details) for each, details in parsed if CAUSE not in details] or parsed
+    executed = [each for each, _ in rows if by_handler(str(each["action"]).lower()) is not None]
+    # The row itself, unless it only says that the command affected a worker.
+    main, details = next((pair for pair in rows if position_of(pair[0]) == position_of(row)), rows[0])
+    first = (executed or [each for each, _ in rows if each["action"] == "APPROVAL_REQUESTED"] or [main])[-1]
+    outcome, well = _outcome(row, [each for each, _ in rows], executed)
     return TrailEntry(
         supervisor_id=str(row["supervisor_id"]),
         audit_id=int(row["audit_id"]),
@@ -131,39 +193,32 @@ def entry_of(
         command=command_in_words(first, details),
         about=_about(executed or [first]) + _scheduled_command(first, details),
         asked=issuer_of(first),
-        label=str(details.get("label") or "") or _label(first),
-        approved=_approvers(rows, details),
+        label=str(details.get("label") or "") or str(first["label"] or "").partition(SEPARATOR)[2],
+        approved=_approvers([each for each, _ in rows], details),
         outcome=outcome,
         well=well,
         error=" ".join(str(details.get("error") or "").split()) if well is False else "",
         task_id=str(row["task_id"] or ""),
         note=note_in(details),
-        affected=affected_in_words(affected, cause_of(first), about) if affected else "",
+        affected=affected_in_words(affected, cause_in_words(first, {}), wanted.targets) if affected else "",
     )
 
 
-def damaged_entry(row: Mapping[str, Any], place: int | None, at: object) -> TrailEntry:
-    """The entry of a row that was altered, as it can be shown."""
-    return TrailEntry(
-        supervisor_id=str(row["supervisor_id"]),
-        audit_id=place,
-        at=at if isinstance(at, datetime) else None,
-        command=f"row {row['audit_id']}",
-        about=" ".join(str(row[name]) for name in ("action", "target_id", "actor")),
-        asked=Issuer(str(row["actor"]), ""),
-        label="",
-        approved=(),
-        outcome="damaged",
-        well=False,
-        error="",
-        task_id="",
-        damaged=str(row["damaged"]),
+def address_in(row: Mapping[str, Any], hub: str) -> str:
+    """The target of a row; on a hub, that of another host's worker by its address."""
+    if hub and row["supervisor_id"] != hub and row["target_type"] == "worker":
+        return str(Address(str(row["supervisor_id"]), str(row["target_id"])))
+    return str(row["target_id"])
+
+
+def cause_in_words(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
+    """The cause for a worker that was affected beside the target."""
+    action = str(details.get("action") or row["action"])
+    return (
+        "the configuration"
+        if action in (CONFIG_APPLIED, CONFIG_FINISHED)
+        else str(details.get(CAUSE) or row["target_id"])
     )
-
-
-def cause_of(row: Mapping[str, Any]) -> str:
-    """The cause for the workers that a row affected beside its target."""
-    return "the configuration" if row["target_type"] == CONFIGURATION else str(row["target_id"])
 
 
 def issuer_of(row: Mapping[str, Any]) -> Issuer:
@@ -178,23 +233,6 @@ def names_in(details: Mapping[str, Any]) -> dict[str, str]:
     return {str(each.get("id")): str(each.get("name") or "") for each in known}
 
 
-TRY = "Try a command, such as rollback, or an action, such as CONFIG_APPLIED."
-
-
-def action_of(command: str) -> tuple[str, str]:
-    """The action that a command's executions are recorded under, and its name; or this action itself, and no name."""
-    definition = find(command)
-    if definition is not None and definition.audit_action:
-        return definition.audit_action, definition.name
-    known = {*OTHER_ACTIONS, *(each.audit_action for each in CATALOG.values() if each.audit_action)}
-    if command.upper() in known:
-        return command.upper(), ""
-    near = nearest(command, [*CATALOG, *known])
-    raise UsageError(
-        f"{command!a} isn't a command in the audit trail.", remedy=f"Did you mean {near}?" if near else TRY
-    )
-
-
 def note_in(details: Mapping[str, Any]) -> str:
     """The note of the command in the details of one of its rows."""
     params = details.get("params")
@@ -205,9 +243,10 @@ def command_in_words(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     """The name of a row's command, or its action in words: people never see the stored name of an action."""
     if row["action"] in _SCHEDULING:
         return _SCHEDULING[str(row["action"])]
-    definition = by_handler(str(row["action"]).lower())
+    action = str(details.get("action") if CAUSE in details else row["action"])
+    definition = by_handler(action.lower())
     if definition is None:
-        return str(details.get("command") or "") or str(row["action"]).replace("_", " ").lower()
+        return str(details.get("command") or "") or action.replace("_", " ").lower()
     params = details.get("params")
     number = params.get("commits_back") if isinstance(params, Mapping) else None
     return f"{definition.name} {number}" if isinstance(number, int) and number > 1 else definition.name
@@ -235,10 +274,6 @@ def _approvers(rows: Sequence[Mapping[str, Any]], details: Mapping[str, Any]) ->
 def _mappings_in(details: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     found = details.get(name)
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    return str(row["label"] or "").partition(SEPARATOR)[2]
 
 
 def _outcome(

@@ -1,10 +1,7 @@
-"""The tables, defined once for SQLite, MariaDB and PostgreSQL, by subject.
-
-Migrations create them; a test compares the two.
-"""
+"""The tables, defined once for SQLite and PostgreSQL, by subject."""
 
 from supervisor_core.storage.tables.alert_tables import alerts, conditions, flips, foreign_alerts, suppressions
-from supervisor_core.storage.tables.audit_tables import audit_anchors, audit_log, audit_workers
+from supervisor_core.storage.tables.audit_tables import audit_log
 from supervisor_core.storage.tables.command_tables import approvals, bakes, jobs, rolling_changes, schedules, votes
 from supervisor_core.storage.tables.definition import (
     REASON,
@@ -30,9 +27,7 @@ __all__ = [
     "WORKER_ID",
     "alerts",
     "approvals",
-    "audit_anchors",
     "audit_log",
-    "audit_workers",
     "bakes",
     "conditions",
     "envelopes",

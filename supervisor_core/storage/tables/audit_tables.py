@@ -1,17 +1,16 @@
-"""The audit trail: its rows, the end of its archived part, and an index by worker."""
+"""The audit trail."""
 
 from __future__ import annotations
 
 from sqlalchemy import Index, String
 
-from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
+from supervisor_core.storage.engine import LongText, RowId, StoredMoment
 from supervisor_core.storage.tables.definition import (
     AUDIT_LABEL,
     COMMAND_ID,
     PERSON_ID,
     STATE,
     SUPERVISOR_ID,
-    WORKER_ID,
     key,
     optional,
     required,
@@ -20,7 +19,7 @@ from supervisor_core.storage.tables.definition import (
 
 audit_log = table(
     "audit_log_t",
-    "The audit trail: append-only, one hash chain for each host. Triggers refuse updates and deletes.",
+    "The audit trail: append-only, one hash chain for each host.",
     key("supervisor_id", String(SUPERVISOR_ID), "The host whose chain this is."),
     key("audit_id", RowId, "The row's number in that chain, from 1."),
     required("outcome", String(STATE), "`success`, `failure` or `interrupted`."),
@@ -38,35 +37,11 @@ audit_log = table(
     optional("task_id", String(COMMAND_ID), "The command id; the same in all rows of one command."),
     required("previous_hash", String(64), "The hash of the row before; 64 zeros in the first row."),
     required("hash", String(64), "The [hash](../explanation/data.md#the-audit-chain) of this row."),
+    optional("command", String(64), "The command that the row is about, also one that wasn't executed. Not hashed."),
     Index(None, "created_at"),
     Index(None, "target_id", "created_at"),
     Index(None, "action", "created_at"),
     Index(None, "actor", "created_at"),
+    Index(None, "command", "created_at"),
     Index(None, "task_id"),
-)
-
-audit_anchors = table(
-    "audit_anchors_t",
-    "The end of the archived part of each audit chain. It counts only if a later row records the archiving.",
-    key("supervisor_id", String(SUPERVISOR_ID), "The host whose chain this is."),
-    required("audit_id", RowId, "The number of the last archived row. The chain continues after it."),
-    required("hash", String(64), "The hash of that row."),
-    required("archived_at", UtcDateTime, "The time of the archiving."),
-)
-
-audit_workers = table(
-    "audit_workers_t",
-    "An index of the audit trail: the workers that a row affected besides its target, and the command that it tells of "
-    "without its execution.",
-    key("supervisor_id", String(SUPERVISOR_ID), "The host of the audit row."),
-    key("audit_id", RowId, "The number of the audit row."),
-    key("worker_id", String(WORKER_ID), "The affected worker, or `command:` and the name of a command."),
-    required(
-        "role",
-        String(STATE),
-        "The effect on the worker. `code`: the code of a worker that wasn't running changed. `command`: a command.",
-    ),
-    # Lists one worker's rows in order.
-    required("created_at", UtcDateTime, "The time of the audit row."),
-    Index(None, "worker_id", "created_at"),
 )

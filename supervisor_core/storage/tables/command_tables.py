@@ -19,8 +19,7 @@ from supervisor_core.storage.tables.definition import (
     table,
 )
 
-# Read through a table of its own, because MariaDB won't read the table that it writes.
-_NEXT_CHANGE = text("(SELECT n FROM (SELECT COALESCE(MAX(changed), 0) + 1 AS n FROM jobs_t) AS newest)")
+_NEXT_CHANGE = text("(SELECT COALESCE(MAX(changed), 0) + 1 FROM jobs_t)")
 _OWNER = "The person whose rights count if it isn't the issuer: the owner of a schedule."
 _DOOR = (
     "The source of the command: `slack`, `cli`, `flag` or `schedule`; `host` for what a host of the fleet reported of "

@@ -27,9 +27,6 @@ TEAM_NAME = 255
 WORKER_ROW = 80
 """A worker's id, or `supervisor_` and a worker's id: the supervisor's own row never overwrites the worker's."""
 
-_MARIADB = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-"""Ids that differ only in case are different ids, on MariaDB too."""
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -42,12 +39,6 @@ metadata = MetaData(
 def table(name: str, description: str, *parts: SchemaItem) -> Table:
     """A table with its description."""
     return Table(name, metadata, *parts, info={"description": description})
-
-
-def set_mariadb_options() -> None:
-    """Set the options of all tables. At their definition, each would import the dialect."""
-    for each in metadata.tables.values():
-        each.kwargs.update(_MARIADB)
 
 
 def key(name: str, kind: Any, description: str, *, counted: bool = False) -> Column[Any]:  # noqa: ANN401 (a type or its class)

@@ -78,8 +78,7 @@ team_members = table(
     required("team_id", String(36), "The team."),
     supervisor_id(),
     required("agent_id", String(WORKER_ID), "The worker."),
-    # NULL once the worker has left: a unique column allows any number of NULLs, so a worker is in one team at a time,
-    # on MariaDB too, which has no partial unique index.
+    # NULL once the worker has left: a unique column allows any number of NULLs, so a worker is in one team at a time.
     optional("active_agent_id", String(WORKER_ID), "The worker, while it is a member. Unique for each supervisor."),
     required("role", String(STATE), "The role in the team."),
     required("joined_at", UtcDateTime, "When the worker joined."),

@@ -58,6 +58,4 @@ forwarding = table(
     key("ledger_id", String(32), "The id of the ledger."),
     key("supervisor_id", String(SUPERVISOR_ID), "The supervisor whose rows these are."),
     required("jobs_changed", RowId, "Every change of `jobs_t` up to this number is copied."),
-    required("audit_rows", RowId, "This many rows of the audit trail are copied."),
-    optional("forwarded_at", UtcDateTime, "Not used any more."),
 )

@@ -15,7 +15,7 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from tests.support.homes import a_home, demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, asked, settled, started
@@ -45,7 +45,7 @@ def fill(home: SlackHome, *entries: tuple[AuditEntry, datetime]) -> None:
 
         def write(connection: Any) -> None:
             for entry, at in entries:
-                audit.append(connection, ledger.supervisor_id, entry, at)
+                chain.append(connection, ledger.supervisor_id, entry, at)
 
         ledger.write(write)
 

@@ -36,10 +36,6 @@ CUT_OFF = ROAD[3:7]
 """Where a job is under way."""
 
 
-ENDS = "jobs_t.done:before"
-"""Before the end of the first job is stored, with its audit row."""
-
-
 def told(home: Home, task: str) -> list[tuple[str, str]]:
     return [(row["target_id"], row["outcome"]) for row in home.audit(task)]
 
@@ -116,10 +112,7 @@ def test_killed_in_the_middle_of_one_it_keeps_going_where_it_was_told_to(home: H
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize(
-    "point",
-    ["jobs_t.done:before", f"{ENDS}>audit.head:before", f"{ENDS}>audit.head:after", "jobs_t.done:after"],
-)
+@pytest.mark.parametrize("point", ["jobs_t.done:before", "jobs_t.done:after"])
 def test_killed_while_a_failure_is_written_down_the_others_end_with_it_or_after_it(failing: Home, point: str) -> None:
     """The failure and the ends of the others are one transaction: there is nothing between."""
     task = killed(failing, point, "restart all")

@@ -30,9 +30,6 @@ WITH_NONE = ("worker.stop:after", "worker.start:before")
 WITH_THE_NEW_ONE = ("worker.start:after", "handler:after", "jobs_t.done:before")
 IN_THE_HANDLER = WITH_THE_OLD_ONE + WITH_NONE + WITH_THE_NEW_ONE
 
-SECOND_TIME = ("worker.start", "audit.head")
-"""What is passed once already when the daemon comes up: by its worker's start, and the chain's beginning."""
-
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
@@ -42,7 +39,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def crash_at(home: Home, point: str) -> int:
     """Start an armed daemon, drop the flag, and see the daemon die of it; the PID of the old worker."""
-    later = "#2" if point.startswith(SECOND_TIME) else ""
+    later = "#2" if point.startswith("worker.start") else ""  # the first time is its start with the daemon
     daemon = home.start_daemon(program=armed(point + later))
     (old,) = home.running_copies("OrionMX")
     home.drop_flag(FLAG, BODY)

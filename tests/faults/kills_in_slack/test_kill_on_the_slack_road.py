@@ -17,8 +17,7 @@ from slack_playground import Playground
 from slack_playground.testing.cards import Card
 from tests.faults.kills.test_kill_at_every_step import IN_THE_HANDLER
 from tests.support.homes import ROOT, demo_command
-from tests.support.programs import armed as arming
-from tests.support.programs.armed import BESIDE, distinct
+from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
@@ -43,8 +42,6 @@ BEFORE_THE_HANDLER = (
     "jobs_t.started:before",
 )
 AFTER_THE_HANDLER = (
-    "audit.head:before",
-    "audit.head:after",
     "jobs_t.done:after",
     "result.file:before",
     "result.file:written",
@@ -79,11 +76,6 @@ def home(tmp_path: Path) -> Iterator[SlackHome]:
     slow = {"command": demo_command("--misbehave", "ignore-term"), "stop_timeout_seconds": STOPS_IN_SECONDS}
     with a_slack_home(tmp_path / "home", {"OrionMX": {**slow, "start_grace_seconds": 0.2}}) as made:
         yield made
-
-
-def armed(point: str) -> tuple[str, ...]:
-    later = "#2" if point.startswith("audit.head") else ""  # the first time is the beginning of the chain
-    return arming.armed(point + later)
 
 
 async def crash_at(home: SlackHome, slack: Playground, point: str, text: str = "pause hotfix test") -> None:

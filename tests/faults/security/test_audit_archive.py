@@ -9,28 +9,25 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, delete, insert
+from sqlalchemy import Connection, delete
 
-from supervisor_core.storage.audit import files as audit_archive
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
+from supervisor_core.storage.audit import chain, files
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import audit_anchors, audit_log
+from supervisor_core.storage.tables import audit_log
 from tests.support.homes import Home
 from tests.support.programs.armed import armed
 from tests.support.storage.tampering import put_cell
 
 HOST = "TestHost"
 OLD = datetime(2025, 2, 5, 14, 30, 15, tzinfo=UTC)
-OLD_ROWS, NEW_ROWS = audit_archive.BATCH + 10, 5
+OLD_ROWS, NEW_ROWS = files.REMOVED_AT_ONCE + 10, 5
 POINTS = (
     "audit.archive:before",
     "audit.archive:after",
-    "audit_anchors_t.moved:before",
-    "audit.head:before",
-    "audit.head:after",
-    "audit_anchors_t.moved:after",
+    "audit_log_t.archived:before",
+    "audit_log_t.archived:after",
     "audit_log_t.removed:after",
     "audit_log_t.removed:after#2",
 )
@@ -48,7 +45,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_rows(folder: Path, count: int, at: datetime) -> None:
     def write(connection: Connection) -> None:
         for number in range(count):
-            audit.append(connection, HOST, a_row(number), at + timedelta(seconds=number))
+            chain.append(connection, HOST, a_row(number), at + timedelta(seconds=number))
 
     with opened(folder) as ledger:
         ledger.write(write)
@@ -59,7 +56,7 @@ def a_row(number: int) -> AuditEntry:
 
 
 def opened(folder: Path) -> Ledger:
-    return Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
+    return Ledger(folder / LEDGER_FILE, HOST)
 
 
 @pytest.fixture
@@ -140,12 +137,22 @@ def test_damaged_rows_are_not_archived(home: Home) -> None:
     assert f"In the ledger, row 7 of {HOST} was altered" in said
 
 
-def test_an_anchor_that_no_row_records_is_a_loss(tmp_path: Path) -> None:
-    write_rows(tmp_path, 6, OLD)
-    with opened(tmp_path) as ledger:
-        last = ledger.read(lambda connection: audit.hash_of(connection, HOST, 4))
-        anchor = {"supervisor_id": HOST, "audit_id": 4, "hash": last, "archived_at": OLD}
-        ledger.write(lambda connection: connection.execute(insert(audit_anchors), anchor))
+def test_old_rows_that_no_row_records_as_archived_are_a_loss(home: Home) -> None:
+    with opened(home.state_dir) as ledger:
         ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id <= 4)))
-        _, (fault,) = ledger.read(lambda connection: audit.verify(connection, HeadFile(tmp_path).all()))
-    assert (fault.audit_id, "no row records that they were archived" in fault.what) == (4, True)
+    said = home.supervisor("audit", "verify")
+    assert (said.returncode, "no row records the archiving" in said.stdout) == (1, True), said.stdout
+
+
+def test_a_trail_that_was_cut_off_is_found_by_the_hash_that_was_noted(home: Home) -> None:
+    said = home.supervisor("audit", "verify").stdout
+    noted = said.split()[-1].rstrip(".")
+    assert len(noted) == 64
+    assert home.supervisor("audit", "verify", "--hash", noted).returncode == 0
+    with opened(home.state_dir) as ledger:
+        last = audit_log.c.audit_id == OLD_ROWS + NEW_ROWS
+        ledger.write(lambda connection: connection.execute(delete(audit_log).where(last)))
+        ledger.audit(a_row(1))
+    assert home.supervisor("audit", "verify").returncode == 0
+    cut = home.supervisor("audit", "verify", "--hash", noted)
+    assert (cut.returncode, "No row has the hash" in cut.stdout) == (1, True), cut.stdout

@@ -16,11 +16,11 @@ from sqlalchemy import Connection
 from bot.views.answers.audit import AuditQuery, AuditRow, audit_page
 from supervisor_core.commands.command import Command
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.audit.files import audit_csv
-from supervisor_core.storage.audit.pages import page
-from supervisor_core.storage.audit.search import AuditFilter, RowPosition
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
+from supervisor_core.storage.audit.trail import page
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.shared_database import SendResult, SharedDatabase, SharedDatabaseSender
 from supervisor_core.storage.store import Ledger
@@ -48,7 +48,7 @@ values = st.one_of(
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with a few rows, of which the first is in the shared database already."""
     folder = tmp_path_factory.mktemp("template")
-    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder), shares=True) as ledger:
+    with Ledger(folder / LEDGER_FILE, HOST, shares=True) as ledger:
         for number in range(ROWS):
             row = AuditEntry("cli:anna", "PAUSE", f"W{number % 2}", task_id=f"t{number // 2}", label="anna - hotfix")
             ledger.audit(row, NOW + timedelta(seconds=number))
@@ -63,7 +63,7 @@ def _send(ledger: Ledger, folder: Path) -> SendResult:
     return SharedDatabaseSender(ledger, database, folder, 10).send()
 
 
-@given(st.integers(2, ROWS), st.sampled_from(audit.COLUMNS), values, st.booleans())
+@given(st.integers(2, ROWS), st.sampled_from(chain.COLUMNS), values, st.booleans())
 @example(3, "created_at", "yesterday", False)
 @example(3, "details_json", b"\xff\xfe", True)
 @example(3, "supervisor_id", b"\xff", True)
@@ -80,8 +80,8 @@ def test_whatever_stands_in_a_cell_no_reader_fails_and_the_check_names_that_row(
     folder = tmp_path_factory.mktemp("copy") / "state"
     shutil.copytree(template, folder)
     assume(put_cell(folder / LEDGER_FILE, row, column, value, as_text=as_text and isinstance(value, bytes)))
-    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder), shares=True) as ledger:
-        whole, faults = ledger.read(lambda connection: audit.verify(connection, HeadFile(folder).all()))
+    with Ledger(folder / LEDGER_FILE, HOST, shares=True) as ledger:
+        whole, faults, *_ = ledger.read(chain.verify)
         assert whole == ROWS - 1
         assert faults
         stored = _ids_of_damaged(ledger)
@@ -94,22 +94,22 @@ def test_whatever_stands_in_a_cell_no_reader_fails_and_the_check_names_that_row(
     shutil.rmtree(folder)
 
 
-def _named(faults: list[audit.Fault]) -> set[str]:
+def _named(faults: list[chain.Fault]) -> set[str]:
     return {str(fault.audit_id)[:60] for fault in faults}
 
 
 def _ids_of_damaged(ledger: Ledger) -> list[str]:
-    rows = ledger.read(lambda connection: audit.search(connection, AuditFilter(limit=100)))
+    rows = ledger.read(lambda connection: search(connection, AuditFilter(limit=100)))
     assert len(rows) == ROWS, "a damaged row hides no other row"
     return [str(each["audit_id"])[:60] for each in rows if "damaged" in each]
 
 
 def _read_everything(ledger: Ledger) -> None:
-    rows = ledger.read(lambda connection: audit.search(connection, AuditFilter(limit=100)))
+    rows = ledger.read(lambda connection: search(connection, AuditFilter(limit=100)))
     json.dumps(rows).encode()
     audit_csv(rows).encode()
-    for wanted in (AuditFilter(), AuditFilter(issuer="anna"), AuditFilter(worker="W1"), AuditFilter(since=NOW)):
-        ledger.read(lambda connection, wanted=wanted: audit.search(connection, wanted))  # type: ignore[misc]
+    for wanted in (AuditFilter(), AuditFilter(issuer="anna"), AuditFilter(targets=("W1",)), AuditFilter(since=NOW)):
+        ledger.read(lambda connection, wanted=wanted: search(connection, wanted))  # type: ignore[misc]
         ledger.read(lambda connection, wanted=wanted: page(connection, wanted, 10))  # type: ignore[misc]
     shown = ledger.read(_all_pages)
     assert sum(1 for entry in shown if entry.damaged) == 1
@@ -135,7 +135,7 @@ def _all_pages(connection: Connection) -> list[Any]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     made = Home(tmp_path_factory.mktemp("home"), {"West": {"command": ["sleep", "60"]}}, {})
-    with Ledger(made.state_dir / LEDGER_FILE, HOST, HeadFile(made.state_dir)) as ledger:
+    with Ledger(made.state_dir / LEDGER_FILE, HOST) as ledger:
         for number in range(3):
             ledger.audit(AuditEntry("cli:anna", "PAUSE", "West", label="anna", task_id=f"t{number}"))
         ledger.audit(AuditEntry("cli:anna", "MUTED", HOST, target_type="supervisor"))

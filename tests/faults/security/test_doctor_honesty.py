@@ -1,4 +1,4 @@
-"""The doctor passes no file of secrets that others can read, no clock that nobody compared, and no unguarded trail."""
+"""The doctor passes no file of secrets that others can read, and no clock that nobody compared."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.homes import Home, a_home
-from tests.support.storage.tampering import unguard_file
 
 
 def check(home: Home, name: str) -> dict[str, Any]:
@@ -45,14 +44,3 @@ def test_a_daemon_that_is_not_running_is_a_warning(tmp_path: Path) -> None:
         assert "supervisor daemon start" in found["remedy"]
         (line,) = (line for line in home.supervisor("doctor").stdout.splitlines() if " daemon: " in line)
         assert line.startswith("! warning")
-
-
-def test_a_trail_whose_triggers_were_removed_is_no_pass_until_they_are_back(tmp_path: Path) -> None:
-    with a_home(tmp_path, workers={}) as home:
-        assert home.supervisor("db", "upgrade").returncode == 0
-        assert check(home, "ledger")["ok"]
-        unguard_file(home.state_dir / "ledger.db")
-        found = check(home, "ledger")
-        assert (found["ok"], "supervisor audit verify" in found["remedy"]) == (False, True)
-        assert home.supervisor("db", "upgrade").returncode == 0
-        assert check(home, "ledger")["ok"]

@@ -20,7 +20,8 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.services.monitoring import record_pause_flag_change
 from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.observation import observe_workers
@@ -58,7 +59,7 @@ class Place:
         self.pauses.hand_made = lambda change: record_pause_flag_change(lambda: self.config, lambda: ledger, change)
 
     def trail(self) -> list[dict[str, Any]]:
-        return self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        return self.ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
 
     def notices(self) -> list[str]:
         found = self.ledger.read(lambda connection: outbox.pending_of_kind(connection, PAUSE_FLAG, 100))
@@ -214,11 +215,11 @@ def test_the_daemon_puts_a_deleted_flag_back_and_starts_nobody_unless_there_is_n
             flag.unlink()
             world.reconciler.plan_again("North")
             await until(flag.exists if secret else lambda: world.state("North") == "running")
-            await until(lambda: ledger.read(lambda connection: audit.newest_row(connection, "TestHost")))
+            await until(lambda: ledger.read(lambda connection: chain.newest_row(connection, "TestHost")))
             assert world.state("North") == ("stopped" if secret else "running")
 
         world.run(story())
-        trail = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        trail = ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
         assert [row["action"] for row in trail] == ["REFUSED" if secret else "RESUME"]
 
 

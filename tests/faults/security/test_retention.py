@@ -42,9 +42,7 @@ from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.daemon.single_passes import carry_out
 from tests.support.homes import ROOT, a_home
-from tests.support.storage.forwarded_rows import do_job, file_job, opened
-from tests.support.storage.ledger_rows import count_pending
-from tests.support.storage.tampering import unguard
+from tests.support.storage.ledger_rows import count_pending, do_job, file_job, opened
 
 WRITTEN = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 """When everything in these tests was written."""
@@ -358,7 +356,6 @@ def _age_all(place: CodeHost) -> None:
 
     def age(connection: Any) -> None:
         connection.execute(update(tables.jobs).values(finished_at=old))
-        unguard(connection)
         connection.execute(update(tables.audit_log).values(created_at=old))
 
     place.ledger.write(age)

@@ -21,7 +21,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.services.forwarder import Forwarder
-from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
+from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.shared_database import SharedDatabase, SharedDatabaseSender
 from supervisor_core.storage.store import Ledger
@@ -61,7 +61,7 @@ def forwarder(home: Home) -> dict[str, Any]:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     folder = tmp_path / "var"
-    with Ledger(folder / LEDGER_FILE, "TestHost", HeadFile(folder), shares=True) as opened:
+    with Ledger(folder / LEDGER_FILE, "TestHost", shares=True) as opened:
         yield opened
     gc.collect()
 
@@ -80,17 +80,17 @@ def add_rows(ledger: Ledger, count: int, **more: Any) -> None:
 
 @pytest.mark.parametrize("columns", [(), ("label VARCHAR(100)", "task_id VARCHAR(128)", "outcome VARCHAR(16)")])
 def test_a_pass_fills_the_columns_that_the_archive_has(
-    tmp_path: Path, database_url: str, columns: tuple[str, ...]
+    tmp_path: Path, shared_url: str, columns: tuple[str, ...]
 ) -> None:
-    make_archive(database_url, *columns)
-    before = picture(database_url)
-    with shared_home(tmp_path, database_url) as home:
+    make_archive(shared_url, *columns)
+    before = picture(shared_url)
+    with shared_home(tmp_path, shared_url) as home:
         home.drop_flag("supervisor_pause_OrionMX_t1.flag", {"label": "impl HT acquire"})
         home.supervisor("once")
         home.drop_flag("supervisor_resume_OrionMX_t2.flag", {})
         started = datetime.now(UTC)
         home.supervisor("once")
-        first, second = audit_rows(database_url)
+        first, second = audit_rows(shared_url)
         assert (first["action"], first["target_type"], first["target_id"]) == ("PAUSE", "worker", "OrionMX")
         assert first["details_json"]["label"] == "impl HT acquire"
         assert first["actor"].startswith("file:")
@@ -103,15 +103,15 @@ def test_a_pass_fills_the_columns_that_the_archive_has(
         else:
             details = [row["details_json"] for row in (first, second)]
             assert [(row["task_id"], row["outcome"]) for row in details] == [("t1", "success"), ("t2", "success")]
-        assert len(audit_rows(database_url)) == len(home.audit())
-        beats = heartbeats(database_url)
+        assert len(audit_rows(shared_url)) == len(home.audit())
+        beats = heartbeats(shared_url)
         assert "resume" in beats["supervisor_OrionMX"]["status_summary"]
         assert set(beats) <= {"supervisor_OrionMX", "OrionMX"}
-    assert picture(database_url) == before
+    assert picture(shared_url) == before
 
 
-def test_the_daemon_sends_rows_to_tables_that_db_upgrade_creates(tmp_path: Path, database_url: str) -> None:
-    with shared_home(tmp_path, database_url) as home:
+def test_the_daemon_sends_rows_to_tables_that_db_upgrade_creates(tmp_path: Path, shared_url: str) -> None:
+    with shared_home(tmp_path, shared_url) as home:
         home.start_daemon()
         assert home.json("send", "pause hotfix", "--wait")["success"]
         wait_until(lambda: "supervisor db upgrade" in forwarder(home)["reason"], 20, "status says what is missing")
@@ -121,79 +121,75 @@ def test_the_daemon_sends_rows_to_tables_that_db_upgrade_creates(tmp_path: Path,
         assert home.json("send", "resume", "--wait")["success"]
         wait_until(lambda: forwarder(home)["health"] == "healthy", 20, "the forwarder is well")
         ledger = home.audit()
-        wait_until(
-            lambda: len(stored(database_url, "audit_log_t", "audit_id")) == len(ledger), 20, "all rows are there"
-        )
-        rows = stored(database_url, "audit_log_t", "audit_id")
+        wait_until(lambda: len(stored(shared_url, "audit_log_t", "audit_id")) == len(ledger), 20, "all rows are there")
+        rows = stored(shared_url, "audit_log_t", "audit_id")
         for name in ("supervisor_id", "audit_id", "outcome", "actor", "action", "target_id", "task_id", "hash"):
             assert [row[name] for row in rows] == [row[name] for row in ledger], name
         assert [row["label"] for row in rows] == ["hotfix", None]
-        wait_until(lambda: len(heartbeats(database_url)) == 2, 40, "the heartbeats are there")
+        wait_until(lambda: len(heartbeats(shared_url)) == 2, 40, "the heartbeats are there")
         assert next(check for check in home.json("doctor")["checks"] if check["name"] == "database")["ok"]
-        assert set(picture(database_url)["columns"]) == {"audit_log_t", "workers_t"}
+        assert set(picture(shared_url)["columns"]) == {"audit_log_t", "workers_t"}
         assert home.supervisor("stop").returncode == 0
 
 
 def test_a_text_that_a_column_cannot_hold_is_cut_and_the_details_stay_json(
-    tmp_path: Path, ledger: Ledger, database_url: str
+    tmp_path: Path, ledger: Ledger, shared_url: str
 ) -> None:
-    make_archive(database_url, "label VARCHAR(5)")
+    make_archive(shared_url, "label VARCHAR(5)")
     add_rows(ledger, 1, details={"label": "a long label", "output": "é" * 70_000, "nul": "\0", "half": "\ud800"})
-    assert sender_of(ledger, database_url, tmp_path).send().problem == ""
-    (row,) = audit_rows(database_url)
+    assert sender_of(ledger, shared_url, tmp_path).send().problem == ""
+    (row,) = audit_rows(shared_url)
     assert row["label"] == "a lon"
     assert row["details_json"]["label"] == "a long label"
-    assert row["details_json"].get("truncated", False) is ("mysql" in database_url)
+    assert row["details_json"].get("truncated", False) is ("mysql" in shared_url)
 
 
-def test_a_newer_heartbeat_in_the_database_stays(tmp_path: Path, database_url: str) -> None:
-    make_archive(database_url)
-    with engine_of(database_url) as engine, engine.begin() as connection:
+def test_a_newer_heartbeat_in_the_database_stays(tmp_path: Path, shared_url: str) -> None:
+    make_archive(shared_url)
+    with engine_of(shared_url) as engine, engine.begin() as connection:
         moment = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=30)
         theirs = {"worker": "supervisor_OrionMX", "moment": moment.isoformat(" ")}
         connection.execute(text("INSERT INTO workers_t VALUES (:worker, :moment, 'theirs')"), theirs)
-    with shared_home(tmp_path, database_url) as home:
+    with shared_home(tmp_path, shared_url) as home:
         home.supervisor("once")
-        assert heartbeats(database_url)["supervisor_OrionMX"]["status_summary"] == "theirs"
+        assert heartbeats(shared_url)["supervisor_OrionMX"]["status_summary"] == "theirs"
 
 
 # Rows that the database refuses
 
 
 def test_a_row_that_the_database_refuses_is_set_aside_and_reported_and_the_others_go_on(
-    tmp_path: Path, ledger: Ledger, database_url: str
+    tmp_path: Path, ledger: Ledger, shared_url: str
 ) -> None:
-    make_archive(database_url, "CHECK (target_id <> 'refused')")
-    sender = sender_of(ledger, database_url, tmp_path)
+    make_archive(shared_url, "CHECK (target_id <> 'refused')")
+    sender = sender_of(ledger, shared_url, tmp_path)
     add_rows(ledger, 2)
     ledger.audit(AuditEntry("cli:anna", "REFUSED", "refused"))
     add_rows(ledger, 2)
     result = sender.send()
     assert (result.sent, result.waiting, result.problem) == (4, 1, "")
     assert result.refused.startswith("1 row was refused and set aside:")
-    assert numbers(database_url) == [1, 2, 4, 5]
+    assert numbers(shared_url) == [1, 2, 4, 5]
     add_rows(ledger, 1)
     assert sender.send().refused, "it is still reported"
-    assert numbers(database_url) == [1, 2, 4, 5, 6]
+    assert numbers(shared_url) == [1, 2, 4, 5, 6]
 
 
-def test_a_database_that_refuses_every_row_keeps_them_in_order(
-    tmp_path: Path, ledger: Ledger, database_url: str
-) -> None:
-    make_archive(database_url, "CHECK (actor = 'anna')")
+def test_a_database_that_refuses_every_row_keeps_them_in_order(tmp_path: Path, ledger: Ledger, shared_url: str) -> None:
+    make_archive(shared_url, "CHECK (actor = 'anna')")
     add_rows(ledger, 3)
-    sender = sender_of(ledger, database_url, tmp_path)
+    sender = sender_of(ledger, shared_url, tmp_path)
     for _ in range(2):
         result = sender.send()
         assert (result.sent, result.waiting, result.refused) == (0, 3, "")
         assert "refuses every row of audit_log_t" in result.problem
-    with engine_of(database_url) as engine, engine.begin() as connection:
+    with engine_of(shared_url) as engine, engine.begin() as connection:
         connection.execute(text("DROP TABLE audit_log_t"))
         for name in ("workers_t", "containers_t", "jobs_t", "segments_t"):
             connection.execute(text(f"DROP TABLE {name}"))
-    make_archive(database_url)
+    make_archive(shared_url)
     assert sender.send().sent == 3
-    assert numbers(database_url) == [1, 2, 3]
+    assert numbers(shared_url) == [1, 2, 3]
 
 
 # Programs and servers that are killed
@@ -203,21 +199,21 @@ def test_a_database_that_refuses_every_row_keeps_them_in_order(
 @pytest.mark.parametrize("point", ["shared.commit:before", "shared.commit:after"])
 @pytest.mark.parametrize("own_tables", [False, True])
 def test_a_daemon_killed_around_the_commit_sends_each_row_once(
-    tmp_path: Path, database_url: str, point: str, own_tables: bool
+    tmp_path: Path, shared_url: str, point: str, own_tables: bool
 ) -> None:
-    with shared_home(tmp_path, database_url, workers={}) as home:
+    with shared_home(tmp_path, shared_url, workers={}) as home:
         if own_tables:
             assert home.supervisor("db", "upgrade").returncode == 0
         else:
-            make_archive(database_url)
+            make_archive(shared_url)
         with opened_ledger_of(home) as ledger:
             add_rows(ledger, 300)
         for _ in range(2):  # in the first batch, then in the one that goes on from there
             daemon = home.start_daemon(program=armed(point), wait=False)
             assert daemon.wait(30) == -signal.SIGKILL, home.daemon_log()
         home.start_daemon()
-        wait_until(lambda: len(all_numbers(database_url, own_tables)) >= 300, 30, "all rows are there")
-        assert all_numbers(database_url, own_tables) == list(range(1, 301))
+        wait_until(lambda: len(all_numbers(shared_url, own_tables)) >= 300, 30, "all rows are there")
+        assert all_numbers(shared_url, own_tables) == list(range(1, 301))
         assert home.supervisor("audit", "verify").returncode == 0
 
 
@@ -311,17 +307,17 @@ def test_a_pass_waits_for_a_frozen_server_only_a_moment(server: servers.Server, 
         assert numbers(url) == [1]
 
 
-def test_two_programs_that_send_at_once_send_each_row_once(tmp_path: Path, ledger: Ledger, database_url: str) -> None:
-    make_archive(database_url)
+def test_two_programs_that_send_at_once_send_each_row_once(tmp_path: Path, ledger: Ledger, shared_url: str) -> None:
+    make_archive(shared_url)
     add_rows(ledger, 300)
-    senders = [sender_of(ledger, database_url, tmp_path) for _ in range(3)]
+    senders = [sender_of(ledger, shared_url, tmp_path) for _ in range(3)]
     threads = [threading.Thread(target=sender.send) for sender in senders]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
     wait_until(lambda: not senders[0].send().waiting, 30, "all rows are there")
-    assert numbers(database_url) == list(range(1, 301))
+    assert numbers(shared_url) == list(range(1, 301))
 
 
 # A SQLite file
@@ -369,7 +365,7 @@ def test_a_password_is_in_no_message(tmp_path: Path, scheme: str) -> None:
 
 
 def opened_ledger_of(home: Home) -> Ledger:
-    return Ledger(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir), shares=True)
+    return Ledger(home.state_dir / LEDGER_FILE, "TestHost", shares=True)
 
 
 def test_a_long_backlog_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,10 +402,10 @@ def all_numbers(url: str, own_tables: bool) -> list[int]:
 # What reads it
 
 
-def test_verify_db_counts_the_tables_that_the_archive_has(tmp_path: Path, database_url: str) -> None:
-    make_archive(database_url)
-    with shared_home(tmp_path, database_url) as home:
-        before = picture(database_url)
+def test_verify_db_counts_the_tables_that_the_archive_has(tmp_path: Path, shared_url: str) -> None:
+    make_archive(shared_url)
+    with shared_home(tmp_path, shared_url) as home:
+        before = picture(shared_url)
         upgrade = home.supervisor("db", "upgrade")
         assert (upgrade.returncode, "nothing to create" in upgrade.stdout) == (0, True), upgrade.stderr
         home.drop_flag("supervisor_verify_db_OrionMX_v1.flag", {"label": "AA v1-2"})
@@ -422,8 +418,8 @@ def test_verify_db_counts_the_tables_that_the_archive_has(tmp_path: Path, databa
         assert [name for name in tests if name.startswith("table ")] == [f"table {name}" for name in names]
         assert result["details"]["tz"] == "+00:00"
         assert "AA_v1-2" in result["details"]["report_path"]
-        assert picture(database_url) == before
-        with engine_of(database_url) as engine, engine.begin() as connection:
+        assert picture(shared_url) == before
+        with engine_of(shared_url) as engine, engine.begin() as connection:
             connection.execute(text("DROP TABLE segments_t"))
             connection.execute(text("DROP TABLE workers_t"))
         home.drop_flag("supervisor_verify_db_OrionMX_v2.flag", {})

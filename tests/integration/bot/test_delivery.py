@@ -23,7 +23,6 @@ from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.command import Issuer
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
@@ -41,7 +40,7 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
     slack: Playground, tmp_path: Path
 ) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         ledger.write(lambda connection: order(connection, "t1", {}))
         ledger.write(lambda connection: order(connection, "t2", {"channel": slack.channel("ops").channel.id}))
         stopping, delivery = asyncio.Event(), Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
@@ -63,7 +62,7 @@ async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_th
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     now, ops = 1000.0, slack.channel("ops")
     pace = Pace(lambda: now)
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
         await whole_round(delivery)
@@ -84,7 +83,7 @@ async def test_a_post_that_is_refused_in_place_of_an_edit_holds_the_posts_of_its
 ) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     pace, ops = Pace(), slack.channel("ops")
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
         ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
         await whole_round(delivery)
@@ -107,7 +106,7 @@ async def test_one_that_slack_never_takes_keeps_no_other_channel_waiting(slack: 
     client.bad = slack.channel("general").id
     now = 1000.0
     pace = Pace(lambda: now)
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace), clock=lambda: now)
         ledger.write(lambda connection: order(connection, "bad", {"channel": client.bad}))
         for number in range(3):
@@ -125,7 +124,7 @@ async def test_one_that_slack_never_takes_is_at_last_passed_by_in_its_own_channe
     client = PickyClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     ops, now = slack.channel("ops").id, 1000.0
     client.bad_subject = "bad"
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(
             MessageSender(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now)), clock=lambda: now
         )
@@ -143,7 +142,7 @@ async def test_a_thousand_announcements_that_nobody_takes_hide_no_card(slack: Pl
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     shut, ops = slack.channel("shut", private=True).without_bot().id, slack.channel("ops").id
     now = 1000.0
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(
             MessageSender(ledger, SlackApi(client), "supervisor", pace=Pace(lambda: now)), clock=lambda: now
         )
@@ -164,7 +163,7 @@ async def test_asked_to_stop_it_sends_no_more(slack: Playground, tmp_path: Path)
     client = PickyClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     stopping = asyncio.Event()
     client.stops = stopping
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         for number in range(3):
             place = {"channel": slack.channel("ops").id}
             ledger.write(partial(order, task_id=f"t{number}", place=place))
@@ -193,7 +192,7 @@ async def test_a_method_that_never_answers_holds_up_its_own_channel_and_no_other
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, timeout=60, retry_handlers=[])
     ops, general = slack.channel("ops"), slack.channel("general")
     person = slack.user("operator").id
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery, stopping = Delivery(MessageSender(ledger, SlackApi(client), "supervisor")), asyncio.Event()
         slack.fault("delay", "chat.postMessage", seconds=60)
         ledger.write(lambda connection: order(connection, "hung", {"channel": general.id}))
@@ -218,7 +217,7 @@ async def test_a_file_that_is_long_on_its_way_holds_up_no_message_of_its_channel
 ) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, timeout=60, retry_handlers=[])
     ops = slack.channel("ops")
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor"))
         slack.fault("delay", "upload", seconds=60)
         file = Attachment("list.csv", "a,b", "elsewhere").as_payload()
@@ -241,7 +240,7 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     ops, general = slack.channel("ops"), slack.channel("general")
     now = 1000.0
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         pace = Pace(lambda: now)
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace), clock=lambda: now)
         slack.fault("ratelimited", "chat.postMessage", retry_after=3600)
@@ -261,7 +260,7 @@ MALFORMED = {"text": "told in words", "blocks": [{"type": "nonsense"}]}
 
 async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path: Path) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: NOW))
         ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
         await whole_round(delivery)
@@ -277,7 +276,7 @@ async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path:
 async def test_a_card_says_a_moment_later_that_its_command_waits(slack: Playground, tmp_path: Path) -> None:
     client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
     now = NOW
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
         delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: now))
         ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
         await whole_round(delivery)

@@ -23,7 +23,6 @@ from slack_playground import Playground
 from slack_playground.values import Json
 from supervisor_core.common import crashpoints
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.outbox import FILE, reply_place
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
@@ -46,7 +45,7 @@ class Outbox:
         self.slack = slack
         self.folder = folder
         self.now = 1000.0
-        self.ledger = Ledger(folder / "ledger.db", "Host", HeadFile(folder))
+        self.ledger = Ledger(folder / "ledger.db", "Host")
         self.delivery: Delivery | None = None
         """None: another one begins, as after a crash, and knows nothing but the rows."""
         self.read_report: Callable[[str, str], str] = lambda *_: ""

@@ -26,7 +26,6 @@ from bot.views.home.sections import HomePosition
 from slack_playground import Playground
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.wiring import ChatContext
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
 from tests.support.slack.host_pictures import worker
@@ -93,7 +92,7 @@ def host(slack: Playground, tmp_path: Path) -> Iterator[Host]:
     slack.user("operator")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(SETTINGS))
     config = load_supervisor_config(tmp_path / "config.yaml", environ={})
-    with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "TestHost") as ledger:
         yield Host(slack, ledger, config)
 
 

@@ -20,7 +20,6 @@ from bot.inbound.reconnection import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground, Timings
 from slack_playground.testing.cards import Modal
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.envelopes import StoredEnvelope, pending_envelopes, store_envelopes
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
@@ -35,7 +34,7 @@ class Bot:
 
     def __init__(self, slack: Playground, folder: Path) -> None:
         (folder / "var").mkdir(exist_ok=True)
-        self.ledger = Ledger(folder / "var" / "ledger.db", "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / "ledger.db", "TestHost")
         self.dealt: list[str] = []
         self.deaf: list[tuple[datetime, datetime]] = []
         self.breaks = asyncio.Event()
@@ -146,7 +145,7 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
         tries += 1
         return Response(messages=(Message("whisper", received.key, {"content": "x" * 100_000}),))
 
-    with Ledger(tmp_path / "ledger.db", "TestHost", HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / "ledger.db", "TestHost") as ledger:
         kept = StoredEnvelope("command:1", "slash_commands", {"user_id": "U1"}, datetime.now(UTC))
         assert ledger.write(lambda connection: store_envelopes(connection, [kept])) == [True]
         pages = ledger.read(lambda connection: connection.exec_driver_sql("PRAGMA page_count").scalar_one())

@@ -14,7 +14,6 @@ import pytest
 
 from bot.inbound.intake import EnvelopeWriter
 from supervisor_core.storage import envelopes
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.store import Ledger
 
@@ -35,7 +34,7 @@ def in_a_loop(test: Callable[[Ledger], Awaitable[None]]) -> Callable[[Ledger], N
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     (tmp_path / "var").mkdir()
-    with Ledger(tmp_path / "var" / "ledger.db", "TestHost", HeadFile(tmp_path / "var")) as opened:
+    with Ledger(tmp_path / "var" / "ledger.db", "TestHost") as opened:
         yield opened
 
 

@@ -26,7 +26,7 @@ from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.output.files import output_path
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 
@@ -56,7 +56,7 @@ def ledger(config: SupervisorConfig) -> Iterator[Ledger]:
         for worker in ("North", "South", "Tropic", "Gone"):
             details = {"error": f"it said {SECRET}"}
             entry = AuditEntry("cli:anna", "PAUSE", worker, "failure", "anna - x", f"task_{worker}", details=details)
-            made.write(lambda connection, entry=entry: audit.append(connection, "TestHost", entry, NOW))  # type: ignore[misc]
+            made.write(lambda connection, entry=entry: chain.append(connection, "TestHost", entry, NOW))  # type: ignore[misc]
         yield made
 
 
@@ -147,7 +147,7 @@ def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: Superv
     config.path.write_text(yaml.safe_dump(document))
     config = load_supervisor_config(config.path, environ={})
     entry = AuditEntry("cli:anna", "PAUSE", "North", "failure", "anna - x", "task_q", details={"error": secret})
-    ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
+    ledger.write(lambda connection: chain.append(connection, "TestHost", entry, NOW))
     _, file = answered(AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit North", "csv")).messages
     assert file.payload is not None
     table = list(csv.DictReader(io.StringIO(file.payload["content"])))
@@ -156,7 +156,7 @@ def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: Superv
 
 def test_what_a_schedule_tells_a_channel_of_the_trail_calls_nobody(config: SupervisorConfig, ledger: Ledger) -> None:
     entry = AuditEntry("slack:T0TEAM/U0BOB", "PAUSE", "North", label="Bob - x", task_id="task_b")
-    ledger.write(lambda connection: audit.append(connection, "TestHost", entry, NOW))
+    ledger.write(lambda connection: chain.append(connection, "TestHost", entry, NOW))
     look = AuditAnswer(config, ledger, lambda *_: "")
     (alone,) = answered(look, question(config, "audit by <@U0BOB>", direct=True)).messages
     scheduled = replace(question(config, "audit by <@U0BOB>", direct=True), by=Issuer("schedule:daily", "daily"))

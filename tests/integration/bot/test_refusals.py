@@ -22,7 +22,6 @@ from bot.requests.request import Request
 from bot.views.blocks import Color, card, fields
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
@@ -33,7 +32,7 @@ PLAIN = ":rotating_light: *North is down*\n*Since*\n05:06\n*Exit*\ncode 1"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / "ledger.db", "Host") as made:
         yield made
 
 

@@ -21,7 +21,6 @@ from slack_playground import Playground
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.config.slack_settings import SlackSettings
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
@@ -30,7 +29,7 @@ from tests.support.homes import ROOT
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / "ledger.db", "Host", HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / "ledger.db", "Host") as made:
         yield made
 
 

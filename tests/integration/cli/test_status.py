@@ -18,7 +18,6 @@ import pytest
 from supervisor_core.cli.status.targets import narrow
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams.manager import TeamManager
@@ -55,7 +54,7 @@ def plain(home: Home, *words: str) -> dict[str, str]:
 def manager(home: Home) -> Iterator[TeamManager]:
     """The home's teams as its daemon brings them into the ledger."""
     home.state_dir.mkdir(mode=0o700)
-    with Ledger(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir)) as ledger:
+    with Ledger(home.state_dir / LEDGER_FILE, "TestHost") as ledger:
         made = TeamManager(ledger, "TestHost")
         made.sync_with(load_supervisor_config(home.config, environ={}))
         yield made

@@ -30,7 +30,7 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.processes.records import RUNNING, WorkerRecord
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
@@ -184,7 +184,7 @@ def test_a_hub_explains_its_own_worker_by_its_own_rows(place: FakeHost, ledger: 
 
     def report(connection: Connection) -> None:
         record_flips(connection, "web-1", changes, NOW)
-        audit.append(connection, "web-1", entry, NOW)
+        chain.append(connection, "web-1", entry, NOW)
 
     ledger.write(report)
     dies(place, 3)

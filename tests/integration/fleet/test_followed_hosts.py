@@ -12,7 +12,7 @@ from typing import Any
 
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.service import Blocking
-from supervisor_core.daemon.replication.backup import copy_database
+from supervisor_core.daemon.backup import copy_database
 from supervisor_core.fleet import rows
 from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
@@ -20,11 +20,10 @@ from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers, HostNews
 from supervisor_core.fleet.questions import PresenceMessage
 from supervisor_core.fleet.transport.messages import NoAnswer
-from supervisor_core.storage import replication_progress
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import a_hub_daemon
-from tests.support.storage.forwarded_rows import note_audit, opened
+from tests.support.storage.ledger_rows import note_audit, opened
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 ANNA = Issuer("cli:anna", "anna")
@@ -56,7 +55,7 @@ class Line:
 
     def announcement(self, life: str) -> bytes:
         """What the host says of itself in this run of its daemon."""
-        origin = self.host.write(lambda connection: replication_progress.origin_of(connection, HOST))
+        origin = self.host.write(lambda connection: rows.origin_of(connection, HOST))
         newest = self.host.read(lambda connection: rows.newest_rows(connection, HOST))
         return PresenceMessage(HOST, datetime.now(UTC), origin.ledger_id, newest._asdict(), 1, life, "1.0").encode()
 

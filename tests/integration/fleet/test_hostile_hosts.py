@@ -22,6 +22,7 @@ from supervisor_core.commands.phrases import plain
 from supervisor_core.common.service import Blocking
 from supervisor_core.diagnosis.why.model import Cause, Explanation, Finding
 from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet import rows as fleet_rows
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 from supervisor_core.fleet.hub.fleet import Fleet
 from supervisor_core.fleet.hub.host_questions import Asker
@@ -35,7 +36,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
 from supervisor_core.jobs.queries import recent
 from supervisor_core.jobs.remote import cancel_unsent
-from supervisor_core.storage import outbox, replication_progress
+from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import LINK, Condition, TargetReading
@@ -44,7 +45,7 @@ from tests.support.intake.approvals import ANNA, Desk
 
 HOSTS = ("web-1", "web-2")
 BERT = Issuer("slack:T1/U0BERT", "bert")
-NO_ROWS: dict[str, list[Any]] = {"jobs_t": [], "audit_log_t": [], "audit_workers_t": [], "flips_t": []}
+NO_ROWS: dict[str, list[Any]] = {"jobs_t": [], "audit_log_t": [], "flips_t": []}
 CARD = {"channel": "C0OPS"}
 
 
@@ -215,8 +216,7 @@ async def test_a_command_that_a_host_reports_is_no_submission(desk: Desk, claim:
 
 
 def _position(connection: Connection) -> int:
-    marks = replication_progress.stored_marks(connection, replication_progress.Origin("of-web-1", "web-1"))
-    return marks.jobs_changed if marks else 0
+    return fleet_rows.copied_changes(connection, fleet_rows.Origin("of-web-1", "web-1")) or 0
 
 
 @in_a_loop

@@ -27,7 +27,7 @@ from supervisor_core.fleet.transport.server import (
 from supervisor_core.fleet.transport.subjects import HUB_INBOX
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 
 ANNA = Issuer("cli:anna", "anna")
 

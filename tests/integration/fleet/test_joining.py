@@ -22,7 +22,6 @@ from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.messages import FleetUnavailable
 from supervisor_core.fleet.transport.streams import call, prepare_host
 from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, join_subject
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, RawClient, a_fleet
@@ -61,7 +60,7 @@ class Hub:
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     folder = tmp_path_factory.mktemp("hub")
-    with a_fleet(folder / "nats") as fleet, Ledger(folder / "ledger.db", "hub", HeadFile(folder)) as ledger:
+    with a_fleet(folder / "nats") as fleet, Ledger(folder / "ledger.db", "hub") as ledger:
         yield Hub(fleet, ledger, FleetMembers(ledger))
 
 

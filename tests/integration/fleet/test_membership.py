@@ -14,7 +14,6 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import INVITE_LIFE, FleetMembers, HostNews, HostState, JoinRefused
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
 
@@ -25,7 +24,7 @@ KEY, OTHER_KEY = KeyPair.new().public_key, KeyPair.new().public_key
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / "ledger.db", "hub", HeadFile(tmp_path)) as opened:
+    with Ledger(tmp_path / "ledger.db", "hub") as opened:
         yield opened
 
 

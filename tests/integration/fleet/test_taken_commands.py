@@ -25,7 +25,7 @@ from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, 
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, jobs
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 
 
 def a_message() -> CommandMessage:

@@ -25,7 +25,6 @@ from supervisor_core.intake.approvals.rules import (
 )
 from supervisor_core.intake.approvals.service import VoteRefused, count_vote
 from supervisor_core.storage import schema
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import EngineTransactions, Ledger
@@ -109,7 +108,7 @@ def test_several_programs_carry_the_same_one_out_once(desk: Desk, tmp_path: Path
     """A daemon and some shells: each has the same ledger open for itself."""
     asked = desk.ask("restart all")
     desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=NOW)
-    ledgers = [Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) for _ in range(4)]
+    ledgers = [Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") for _ in range(4)]
     try:
         programs = [build_approvals(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
         at_once([partial(program.execute, asked.approval_id, NOW) for program in programs])

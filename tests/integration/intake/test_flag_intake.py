@@ -26,7 +26,7 @@ from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import sightings as sightings_table
 from supervisor_core.workers.context import HostContext, open_doors
@@ -63,7 +63,7 @@ class Scene:
         self.now += timedelta(seconds=seconds)
 
     def trail(self) -> list[dict[str, Any]]:
-        return self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        return self.ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
 
     def queued(self) -> list[Job]:
         states = (JobState.QUEUED,)

@@ -19,7 +19,7 @@ from supervisor_core.jobs.model import Job, JobState, RollingState, not_begun
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.tables import conditions
 from tests.support.intake.command_queue import NOW, Host
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 
 WORKERS = tuple(f"w{number}" for number in range(1, 8))
 ELSEWHERE = tuple(f"web-{number}/fetcher" for number in range(1, 6))

@@ -23,7 +23,6 @@ from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.scheduler import ApprovalsChore, Chore, Scheduler, SchedulerDoors
 from supervisor_core.intake.ticker import Ticker
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext
@@ -147,7 +146,7 @@ def test_what_is_approved_in_this_program_is_carried_out_at_once_and_ends_with_i
 def test_what_another_program_approved_is_found_with_the_tick(desk: Desk, tmp_path: Path) -> None:
     with running(desk) as scheduler:
         approval_id = ask(desk)
-        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
+        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
             approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
 
@@ -204,7 +203,7 @@ def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
     """As a shell has it told that voted in a program of its own."""
     with running(desk) as scheduler:
         approval_id = ask(desk)
-        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
+        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
             approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.wake()
         scheduler.until(S.EXECUTING)
@@ -232,7 +231,7 @@ def test_a_chore_that_hangs_stops_neither_the_job_nor_the_others(desk: Desk, tmp
     with running(desk, hanging, ApprovalsChore(desk.approvals)) as scheduler:
         wait_until(hanging.begun.is_set, 10, "it hangs")
         approval_id = ask(desk)
-        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
+        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
             approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
         hanging.let_go.set()

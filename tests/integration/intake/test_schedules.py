@@ -30,7 +30,6 @@ from supervisor_core.intake.schedules.service import (
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
@@ -385,7 +384,7 @@ def test_one_that_was_removed_at_this_very_moment_is_not_run(planned: Planned, m
 def test_two_programs_that_look_at_once_run_it_once(planned: Planned, tmp_path: Path) -> None:
     planned.add('schedule add often "*/5 * * * *" pause North')
     desk = planned.desk
-    with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost", HeadFile(tmp_path / "var")) as other:
+    with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
 
         def first(who: Issuer, command: Command, right: Right) -> str:
             planned.chore.work(NOW + 5 * MINUTE)  # the other one is quicker

@@ -19,7 +19,6 @@ from supervisor_core.daemon.single_pass import Findings, Supervisor, check_contr
 from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
@@ -133,7 +132,7 @@ class Contested(Ledger):
 
 def test_what_somebody_else_did_is_no_action_of_this_pass(home: Home) -> None:
     supervisor, findings = Supervisor(home.config, "OrionMX"), Findings()
-    with Contested(home.state_dir / LEDGER_FILE, "TestHost", HeadFile(home.state_dir)) as ledger:
+    with Contested(home.state_dir / LEDGER_FILE, "TestHost") as ledger:
         check_control_flags(supervisor.host, supervisor.worker, ledger, findings, StopRequest())
     assert states(home) == ["done"]
     assert (findings.actions, findings.problems) == ([], [])

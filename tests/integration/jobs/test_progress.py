@@ -30,7 +30,7 @@ from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.intake.handler_hosts import FakeHost
-from tests.support.storage.forwarded_rows import NOW, a_new_job, opened
+from tests.support.storage.ledger_rows import NOW, a_new_job, opened
 from tests.support.waiting import wait_until
 
 CARD = {"channel": "C0OPS"}

@@ -18,8 +18,7 @@ from supervisor_core.jobs.model import JobState, not_begun
 from supervisor_core.jobs.queries import ORDERED
 from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
-from tests.support.storage.forwarded_rows import opened
-from tests.support.storage.ledger_rows import count_pending
+from tests.support.storage.ledger_rows import count_pending, opened
 
 WORKERS = ("West", "North", "South")
 """In no order of the alphabet: that of the command counts."""

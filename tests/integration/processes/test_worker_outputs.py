@@ -17,7 +17,7 @@ from supervisor_core.workers.output.delivery import maintain_output
 from supervisor_core.workers.output.service import WorkerOutputs
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.processes.worker_outputs import everything
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 from tests.support.waiting import wait_until
 
 

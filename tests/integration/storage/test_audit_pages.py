@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
-from supervisor_core.storage.audit import pages
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import AuditEntry, HeadFile
-from supervisor_core.storage.audit.pages import AT_ONCE, Page, page
-from supervisor_core.storage.audit.search import NEWEST, AuditFilter, RowPosition, search
+from supervisor_core.storage.audit import chain, trail
+from supervisor_core.storage.audit.chain import AuditEntry
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, find_rows, search
+from supervisor_core.storage.audit.trail import BATCH, Page, page
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.sampling import rounds
@@ -31,14 +30,14 @@ ANNA, BOB = "slack:T0TEAM/U0ANNA", "slack:T0TEAM/U0BOB"
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / LEDGER_FILE, HOST) as made:
         yield made
 
 
 def put(ledger: Ledger, *entries: AuditEntry, at: datetime = NOW, apart: timedelta = timedelta(seconds=1)) -> None:
     def write(connection: object) -> None:
         for number, entry in enumerate(entries):
-            audit.append(connection, HOST, entry, at + number * apart)  # type: ignore[arg-type]
+            chain.append(connection, HOST, entry, at + number * apart)  # type: ignore[arg-type]
 
     ledger.write(write)
 
@@ -89,11 +88,11 @@ def test_every_command_stands_once_at_its_newest_row_that_fits_also_back_again(l
     order = sorted(range(1, ROWS + 1), key=lambda number: (number > ROWS // 2, -number))
     for wanted in (
         {},
-        {"worker": "North"},
+        {"targets": ("North",)},
         {"action": "PAUSE"},
         {"issuer": ANNA},
         {"issuer": "anna"},
-        {"issuer": "U0BOB", "worker": "South", "action": "RESUME"},
+        {"issuer": "U0BOB", "targets": ("South",), "action": "RESUME"},
         {"targets": ("North", "South")},
         {"since": NOW},
     ):
@@ -112,14 +111,14 @@ def test_every_command_stands_once_at_its_newest_row_that_fits_also_back_again(l
 
 def test_a_command_for_more_workers_than_are_read_at_once_is_one_entry(ledger: Ledger) -> None:
     put(ledger, AuditEntry(ANNA, "RESUME", "North", task_id="before"))
-    many = [AuditEntry(ANNA, "PAUSE", f"W{number}", task_id="all") for number in range(3 * AT_ONCE)]
+    many = [AuditEntry(ANNA, "PAUSE", f"W{number}", task_id="all") for number in range(3 * BATCH)]
     put(ledger, *many, at=NOW + timedelta(minutes=1))
     shown = look(ledger)
     assert [(entry.command, entry.outcome) for entry in shown.entries] == [
-        ("pause", f"succeeded on all {3 * AT_ONCE}"),
+        ("pause", f"succeeded on all {3 * BATCH}"),
         ("resume", "succeeded"),
     ]
-    assert shown.entries[0].about == f"W0, W1, W2 and {3 * AT_ONCE - 3} more"
+    assert shown.entries[0].about == f"W0, W1, W2 and {3 * BATCH - 3} more"
 
 
 def test_who_asked_who_approved_and_what_came_of_it_are_of_one_entry(ledger: Ledger) -> None:
@@ -204,7 +203,7 @@ def test_a_command_is_all_of_its_rows_whatever_became_of_it(ledger: Ledger) -> N
     assert [row["audit_id"] for row in found] == [7, 6, 5, 4, 3, 2, 1]
     assert all_ids(ledger, 2, **mine) == [7, 6, 5, 4, 3, 2]
     assert [entry.outcome for entry in look(ledger, **mine).entries][-2:] == ["waiting for approval", "denied"]
-    assert ids(look(ledger, worker="North", issuer=ANNA, **mine)) == [7, 4, 3, 1]
+    assert ids(look(ledger, targets=("North",), issuer=ANNA, **mine)) == [7, 4, 3, 1]
     assert ids(look(ledger, action="ROLLBACK_CODE")) == [7]
 
 
@@ -231,13 +230,13 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
     """No query reads all rows; with a million of them that would be felt."""
     questions = (
         AuditFilter(),
-        AuditFilter(worker="Worker013"),
+        AuditFilter(targets=("Worker013",)),
         AuditFilter(issuer="U00007"),
         AuditFilter(issuer=RARE),
         AuditFilter(action="PAUSE"),
         AuditFilter(action="PAUSE", command="pause"),
         AuditFilter(since=NOW),
-        AuditFilter(issuer="person7", worker="Worker013", action="PAUSE"),
+        AuditFilter(issuer="person7", targets=("Worker013",), action="PAUSE"),
         AuditFilter(targets=("Worker001", "Worker002")),
     )
     plans: list[str] = []
@@ -246,7 +245,7 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
         asked: list[tuple[str, Any]] = []
 
         def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
-            if "task_id IN" not in statement:  # the rows of one command are few
+            if "task_id = ?" not in statement:  # the rows of one command are few
                 asked.append((statement, parameters))
 
         event.listen(connection, "before_cursor_execute", note)
@@ -265,22 +264,21 @@ def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
 
 def test_rows_of_several_targets_are_the_newest_also_where_they_are_rare(tmp_path: Path) -> None:
     wanted = AuditFilter(targets=("Worker013", "Worker026", "Worker999"), since=datetime(2025, 2, 1, tzinfo=UTC))
-    with a_long_trail(tmp_path, 2 * NEWEST) as ledger:
-        every = ledger.read(lambda connection: search(connection, AuditFilter(limit=9999)))
-        fitting = [row for row in every if row["target_id"] in wanted.targets and row["created_at"] >= "2025-02-01"]
+    with a_long_trail(tmp_path, 2000) as ledger:
+        every = ledger.read(lambda connection: find_rows(connection, AuditFilter(limit=9999)))
+        fitting = [row for row in every if row["target_id"] in wanted.targets and row["created_at"] >= wanted.since]
         for limit in (2, 15, 50):
             asked = replace(wanted, limit=limit)
-            found = ledger.read(lambda connection, asked=asked: search(connection, asked))  # type: ignore[misc]
+            found = ledger.read(partial(find_rows, wanted=asked))
             assert found == fitting[:limit]
             place = RowPosition(HOST, found[-1]["audit_id"])
-            back = ledger.read(lambda c, asked=asked, place=place: search(c, asked, place, newer=True))  # type: ignore[misc]
-            assert back == found[-2::-1]
+            assert ledger.read(partial(find_rows, wanted=asked, beside=place, newer=True)) == found[-2::-1]
 
 
 def test_a_command_with_more_rows_than_are_counted_keeps_the_newest(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "OF_ONE_COMMAND", 20)
+    monkeypatch.setattr(trail, "MOST_OF_ONE_COMMAND", 20)
     many = [AuditEntry(ANNA, "PAUSE", f"W{number}", task_id="all") for number in range(25)]
     put(ledger, AuditEntry(ANNA, "RESUME", "North", task_id="before"), *many)
     shown = look(ledger, size=1).entries[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import sqlite3
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, delete, func, select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from supervisor_core.commands.command import Issuer, Outcome
@@ -27,15 +26,15 @@ from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.storage import outbox, schema
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import AuditEntry, ChainHead, HeadFile
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.chain import AuditEntry, ChainHead
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, sightings
 from tests.support.programs.warm import forked
 from tests.support.storage.ledger_rows import count_pending
-from tests.support.storage.tampering import unguard
 from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -44,7 +43,7 @@ FORKED = forked()
 
 
 def opened(folder: Path) -> Ledger:
-    return Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
+    return Ledger(folder / LEDGER_FILE, HOST)
 
 
 @pytest.fixture
@@ -63,20 +62,20 @@ def entry(number: int = 0, **details: Any) -> AuditEntry:
 
 
 def appending(number: int) -> Callable[[Connection], ChainHead]:
-    return lambda connection: audit.append(connection, HOST, entry(number), NOW)
+    return lambda connection: chain.append(connection, HOST, entry(number), NOW)
 
 
 def numbers(ledger: Ledger) -> list[int]:
     """What the rows of the trail are numbered, in the order of the chain."""
-    rows = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=10**6)))
+    rows = ledger.read(lambda connection: search(connection, AuditFilter(limit=10**6)))
     return [
         {**row, "details": json.loads(row["details_json"])}["details"]["n"]
         for row in sorted(rows, key=lambda row: row["audit_id"])
     ]
 
 
-def verified(ledger: Ledger, folder: Path) -> tuple[int, list[audit.Fault]]:
-    return ledger.read(lambda connection: audit.verify(connection, HeadFile(folder).all()))
+def verified(ledger: Ledger) -> tuple[int, list[chain.Fault]]:
+    return ledger.read(chain.verify)[:2]
 
 
 class Held:
@@ -126,10 +125,7 @@ def test_four_processes_open_a_new_ledger_and_append_at_once_and_there_is_one_ch
         for place in range(4):
             mine = [number for number in written if number // 1000 == place]
             assert mine == sorted(mine), "each one's rows keep their order"
-        assert verified(ledger, folder) == (100, [])
-        head = HeadFile(folder).read(HOST)
-        assert head is not None
-        assert head.audit_id == 100
+        assert verified(ledger) == (100, [])
 
 
 def append_for_ever(folder: Path, running: Event) -> None:
@@ -152,11 +148,11 @@ def test_a_writer_killed_in_the_middle_leaves_a_readable_ledger_with_a_whole_cha
         os.kill(writer.pid, signal.SIGKILL)
         writer.join(20)
         with opened(folder) as ledger:
-            count, faults = verified(ledger, folder)
+            count, faults = verified(ledger)
             assert faults == []
             assert count >= 20
             ledger.audit(entry())
-            assert verified(ledger, folder) == (count + 1, [])
+            assert verified(ledger) == (count + 1, [])
 
 
 def test_a_reader_waits_for_no_writer_and_sees_one_picture(ledger: Ledger) -> None:
@@ -178,7 +174,7 @@ def test_the_files_are_ours_alone(ledger: Ledger, folder: Path) -> None:
     finally:
         os.umask(before)
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert {f"{LEDGER_FILE}", f"{LEDGER_FILE}-wal", f"{LEDGER_FILE}-shm", "audit_head.json"} <= set(modes)
+    assert {f"{LEDGER_FILE}", f"{LEDGER_FILE}-wal", f"{LEDGER_FILE}-shm"} <= set(modes)
     assert set(modes.values()) == {0o600}, modes
 
 
@@ -186,7 +182,7 @@ def test_the_files_are_ours_alone(ledger: Ledger, folder: Path) -> None:
 
 
 def fail(connection: Connection) -> ChainHead:
-    audit.append(connection, HOST, entry(666), NOW)
+    chain.append(connection, HOST, entry(666), NOW)
     raise ZeroDivisionError
 
 
@@ -198,7 +194,7 @@ def test_of_a_group_the_one_that_raises_is_undone_alone(ledger: Ledger, folder: 
     with pytest.raises(ZeroDivisionError):
         futures[2].result(5)
     assert numbers(ledger) == [0, 1, 3, 4]
-    assert verified(ledger, folder) == (4, [])
+    assert verified(ledger) == (4, [])
 
 
 def test_one_that_breaks_a_rule_of_the_tables_is_undone_alone(ledger: Ledger) -> None:
@@ -252,57 +248,14 @@ def test_a_transaction_that_sqlite_undid_is_told_to_everybody_in_it(ledger: Ledg
     assert numbers(ledger) == []
     ledger.audit(entry(4))
     assert numbers(ledger) == [4]
-    assert verified(ledger, folder) == (1, [])
-
-
-class BrokenHeads:
-    """A place for heads that can't be used: reading it fails, or keeping."""
-
-    def __init__(self, *, read: Exception | None = None, keep: Exception | None = None) -> None:
-        self._read, self._keep = read, keep
-
-    def read(self, supervisor_id: str) -> ChainHead | None:
-        if self._read:
-            raise self._read
-        return None
-
-    def keep(self, head: ChainHead) -> None:
-        if self._keep:
-            raise self._keep
-
-
-def test_what_is_on_disk_is_told_as_done_even_if_its_head_could_not_be_kept(folder: Path) -> None:
-    with Ledger(folder / LEDGER_FILE, HOST, BrokenHeads(keep=ValueError("no"))) as ledger:
-        assert ledger.audit(entry(1)).audit_id == 1
-        assert numbers(ledger) == [1]
-
-
-def test_a_head_that_can_not_be_read_keeps_nothing_from_being_written(folder: Path) -> None:
-    with Ledger(folder / LEDGER_FILE, HOST, BrokenHeads(read=OSError(24, "Too many open files"))) as ledger:
-        assert ledger.audit(entry(1)).audit_id == 1
-        assert numbers(ledger) == [1]
-
-
-@pytest.mark.parametrize("how", ["gone", "cut"])
-def test_a_trail_whose_head_was_taken_away_is_not_called_whole_and_adopts_no_new_one(folder: Path, how: str) -> None:
-    with Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder)) as ledger:
-        for number in (1, 2):
-            ledger.audit(entry(number))
-        ledger.write(unguard)
-        ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id == 2)))
-        head = folder / "audit_head.json"
-        head.unlink() if how == "gone" else head.write_text("{")
-        ledger.audit(entry(3))
-        heads = HeadFile(folder).all() if how == "gone" else []
-        (fault,) = ledger.read(lambda connection: audit.verify(connection, heads))[1]
-    assert "may be missing" in fault.what
+    assert verified(ledger) == (1, [])
 
 
 def test_a_file_that_is_no_ledger_is_said_in_words(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     (folder / LEDGER_FILE).write_bytes(b"garbage" * 1000)
     with pytest.raises(LedgerUnavailable, match="not a database"):
-        Ledger(folder / LEDGER_FILE, HOST, HeadFile(folder))
+        Ledger(folder / LEDGER_FILE, HOST)
 
 
 # A full disk
@@ -331,7 +284,7 @@ def test_on_a_full_disk_a_write_is_refused_in_words_and_after_that_all_goes_on(l
     ledger.audit(big)
     ledger.audit(entry(2))
     assert numbers(ledger) == [0, 1, 2]
-    assert verified(ledger, folder) == (3, [])
+    assert verified(ledger) == (3, [])
 
 
 def test_on_a_full_disk_who_is_told_that_it_was_written_finds_it_written(ledger: Ledger, folder: Path) -> None:
@@ -339,7 +292,7 @@ def test_on_a_full_disk_who_is_told_that_it_was_written_finds_it_written(ledger:
     with Held(ledger):
         futures = [
             ledger.submit(
-                lambda connection, number=number: audit.append(  # type: ignore[misc]
+                lambda connection, number=number: chain.append(  # type: ignore[misc]
                     connection, HOST, entry(number, text="x" * (60_000 if number % 3 == 1 else 10)), NOW
                 )
             )
@@ -349,31 +302,10 @@ def test_on_a_full_disk_who_is_told_that_it_was_written_finds_it_written(ledger:
     assert numbers(ledger) == told
     assert all(isinstance(future.exception(), (LedgerUnavailable, type(None))) for future in futures)
     assert len(told) < len(futures)
-    assert verified(ledger, folder)[1] == []
+    assert verified(ledger)[1] == []
 
 
-# The trail and its head
-
-
-@pytest.mark.parametrize("appended", [0, 1, 2, 5])
-def test_newest_rows_deleted_are_missed_also_after_more_were_appended(
-    ledger: Ledger, folder: Path, appended: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows 4 and 5 of 5 go. What is known outside is the fifth, so the fault is found there at the latest."""
-    monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
-    for number in range(5):
-        ledger.audit(entry(number))
-    ledger.write(unguard)
-    ledger.write(lambda connection: connection.execute(delete(audit_log).where(audit_log.c.audit_id > 3)))
-    for number in range(appended):
-        ledger.audit(entry(100 + number))
-    _, (fault,) = verified(ledger, folder)
-    assert fault.audit_id == (4 if appended == 0 else 5)
-    assert ("missing" if appended < 2 else "rewritten") in fault.what
-    head = HeadFile(folder).read(HOST)
-    assert head is not None
-    assert head.audit_id == 5, "it stays where the trail was last whole"
-    assert ("run `supervisor audit verify`" in caplog.text) == (appended > 0)
+# The tables and the trail
 
 
 def test_a_ledger_of_a_newer_program_is_refused_and_let_go(folder: Path) -> None:
@@ -386,9 +318,9 @@ def test_a_ledger_of_a_newer_program_is_refused_and_let_go(folder: Path) -> None
 def test_long_or_odd_text_does_not_keep_a_row_out_of_the_trail(ledger: Ledger, folder: Path) -> None:
     odd = AuditEntry("a" * 500, "A" * 500, "t" * 500, label="l" * 500, task_id="t", details={"x": "\ud800\0"})
     ledger.audit(odd)
-    (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
+    (row,) = ledger.read(lambda connection: search(connection, AuditFilter()))
     assert [len(row[name]) for name in ("actor", "action", "target_id", "label")] == [128, 64, 64, 160]
-    assert verified(ledger, folder) == (1, [])
+    assert verified(ledger) == (1, [])
 
 
 # Jobs and the outbox
@@ -416,7 +348,7 @@ def test_a_job_is_filed_once_for_each_worker_and_runs_through_its_states(ledger:
     assert not ledger.step(jobs.interrupt(job, Outcome.failed("too late"), NOW))
     done = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
     assert done == replace(job, state=JobState.DONE, outcome=Outcome.done(pid=7), started_at=NOW, finished_at=NOW)
-    (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
+    (row,) = ledger.read(lambda connection: search(connection, AuditFilter()))
     assert (row["action"], row["outcome"], row["label"]) == ("PAUSE", "success", "anna - hotfix")
     assert json.loads(row["details_json"])["duration_seconds"] == 1.235
     assert ledger.read(lambda connection: count_pending(connection, jobs.RESULT_FILE)) == 1
@@ -516,7 +448,7 @@ def test_writes_from_many_threads_are_all_there(ledger: Ledger, folder: Path) ->
     for thread in threads:
         thread.start()
     wait_until(lambda: not any(thread.is_alive() for thread in threads), 30, "all have written")
-    assert verified(ledger, folder) == (120, [])
+    assert verified(ledger) == (120, [])
 
 
 def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_they_named_none(ledger: Ledger) -> None:
@@ -532,8 +464,8 @@ def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_the
 WRITE_ELSEWHERE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
-row = ("Other", 1, "x", "2026")
-connection.execute("INSERT INTO audit_anchors_t (supervisor_id, audit_id, hash, archived_at) VALUES (?, ?, ?, ?)", row)
+row = ("Other", "x", "2026")
+connection.execute("INSERT INTO sightings_t (name, fingerprint, first_seen_at) VALUES (?, ?, ?)", row)
 connection.commit()
 connection.close()
 """
@@ -542,11 +474,11 @@ connection.close()
 def test_a_ledger_that_is_opened_twice_in_one_process_sees_what_others_write(folder: Path, ledger: Ledger) -> None:
     """Closing any descriptor of the file would drop this process's locks on it, and the next program to close the
     ledger would take the write-ahead log away from under us."""
-    ledger.write(lambda connection: audit.append(connection, HOST, entry(), NOW))
+    ledger.write(lambda connection: chain.append(connection, HOST, entry(), NOW))
     with opened(folder):
         pass
     subprocess.run([sys.executable, "-c", WRITE_ELSEWHERE, str(folder / LEDGER_FILE)], check=True)
-    assert [each.supervisor_id for each in ledger.read(audit.anchors)] == ["Other"]
-    ledger.write(lambda connection: audit.append(connection, HOST, entry(1), NOW))
+    assert ledger.read(lambda connection: connection.execute(select(sightings.c.name)).scalars().all()) == ["Other"]
+    ledger.write(lambda connection: chain.append(connection, HOST, entry(1), NOW))
     with opened(folder) as again:
         assert len(again.read(lambda connection: connection.execute(select(audit_log.c.audit_id)).all())) == 2

@@ -24,7 +24,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.processes.records import record_path
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.health import Health, hangs
@@ -108,7 +108,7 @@ def test_what_was_started_is_reported_as_interrupted_once_and_all_else_is_left(
     for _ in range(2):
         report_interrupted(host, ledger, ["OrionMX"])
         assert states(ledger) == {**before, "started": JobState.INTERRUPTED}
-    (row,) = ledger.read(lambda connection: audit.search(connection, audit.AuditFilter()))
+    (row,) = ledger.read(lambda connection: search(connection, AuditFilter()))
     assert (row["action"], row["outcome"], row["task_id"]) == ("PAUSE", "interrupted", "started")
     assert row["label"] == "anna - hotfix"
     details = json.loads(row["details_json"])

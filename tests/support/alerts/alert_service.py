@@ -30,8 +30,7 @@ from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.commands.command import Issuer
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage import outbox
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
@@ -71,7 +70,7 @@ class AlertDesk:
         self.config: SupervisorConfig
         self._requests = 0
         self.configure()
-        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost")
         self.alerting = self.restart()
         self.alerts = AlertService(self.ledger)
 
@@ -246,7 +245,7 @@ class AlertDesk:
 
     def trail(self) -> list[tuple[str, str]]:
         """The audit trail, oldest first: action and target."""
-        rows = self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=100)))
+        rows = self.ledger.read(lambda connection: search(connection, AuditFilter(limit=100)))
         return [(row["action"], row["target_id"]) for row in reversed(rows)]
 
 

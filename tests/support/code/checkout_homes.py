@@ -73,11 +73,11 @@ class CodeHome(Home):
         return found
 
     def rows(self, task_id: str) -> list[dict[str, Any]]:
-        """The audit rows of a task, read as another program would."""
+        """The audit rows of a task, besides those of siblings that it affected, read as another program would."""
         connection = sqlite3.connect(self.state_dir / "ledger.db")
         connection.row_factory = sqlite3.Row
         try:
-            query = "SELECT * FROM audit_log_t WHERE task_id = ? ORDER BY audit_id"
+            query = "SELECT * FROM audit_log_t WHERE task_id = ? AND action <> 'AFFECTED' ORDER BY audit_id"
             return [dict(row) for row in connection.execute(query, (task_id,))]
         finally:
             connection.close()

@@ -21,7 +21,6 @@ from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
@@ -77,7 +76,7 @@ class CodeHost:
             "workers": {name: {"command": ["{python}", "-V"], "code": dict(code)} for name, code in codes.items()},
         }
         self.processes = FakeProcesses()
-        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost")
         self.configure()
 
     def configure(self, **workers: Mapping[str, Any]) -> None:

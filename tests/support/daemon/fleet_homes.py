@@ -19,7 +19,6 @@ from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members.membership import FleetMembers
 from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
 from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon import short_silence
@@ -94,7 +93,7 @@ def take_in(state_dir: Path, keys: Mapping[str, KeyPair], database_url: str = ""
     state_dir.mkdir(parents=True)
     now, anna = datetime.now(UTC), Issuer("cli:anna", "anna")
     place = LedgerDatabase(database_url, QUERY_SECONDS, HUB) if database_url else state_dir / LEDGER_FILE
-    with Ledger(place, HUB, HeadFile(state_dir)) as ledger:
+    with Ledger(place, HUB) as ledger:
         members = FleetMembers(ledger)
         for name, key in keys.items():
             invite = members.invite(name, anna, now)

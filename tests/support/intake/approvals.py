@@ -21,8 +21,7 @@ from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.fake import FakeProcesses
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import HeadFile
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, open_doors
@@ -54,7 +53,7 @@ class Desk:
             },
         }
         self._write()
-        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost", HeadFile(folder / "var"))
+        self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost")
         self.parts = DaemonContext(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
         self.approvals = build_approvals(self.parts, self.rights)
@@ -97,7 +96,7 @@ class Desk:
 
     def trail(self) -> list[dict[str, Any]]:
         """The audit trail, oldest first."""
-        rows = self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        rows = self.ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
         return sorted(rows, key=lambda row: int(row["audit_id"]))
 
     def actions(self) -> list[str]:

@@ -13,7 +13,7 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, JobState
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -106,7 +106,7 @@ class Host:
 
     def told(self, task_id: str) -> list[tuple[str, str]]:
         """The trail of a command: worker and outcome, in its order."""
-        rows = self.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=10**6)))
+        rows = self.ledger.read(lambda connection: search(connection, AuditFilter(limit=10**6)))
         return [(row["target_id"], row["outcome"]) for row in reversed(rows) if row["task_id"] == task_id]
 
     def check(self) -> None:

@@ -19,8 +19,9 @@ class CodeInSlack(SlackHome, CodeHome):
     """Its ledger is read from outside."""
 
     def actions(self, task_id: str = "") -> list[tuple[str, str]]:
-        """What the trail tells of, oldest first, with its outcome."""
+        """What the trail tells of, oldest first, with its outcome; without the rows of other affected workers."""
         found = [row for row in self.trail() if not task_id or row["task_id"] == task_id]
+        found = [row for row in found if row["action"] != "AFFECTED"]
         return [(row["action"], row["outcome"]) for row in found]
 
     def approval(self) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.storage import migrations
-from supervisor_core.storage.audit.chain import GENESIS, row_hash
-from supervisor_core.storage.audit.rows import COLUMNS
+from supervisor_core.storage.audit.chain import COLUMNS, GENESIS, command_of, row_hash
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 
@@ -31,29 +30,19 @@ KEPT, COMPLETE = Path("/var/tmp"), "complete"
 
 DETAILS = json.dumps({"label": "hotfix", "door": "slack", "params": {}, "approvals": [], "error": None, "seconds": 1.2})
 
-_INSERT = "INSERT INTO audit_log_t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
-
-class NoHeads:
-    """Nothing is noted outside the ledger: nobody verifies this trail."""
-
-    def read(self, supervisor_id: str) -> None:
-        """Not known."""
-
-    def keep(self, head: object) -> None:
-        """Not kept."""
+_INSERT = "INSERT INTO audit_log_t VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def a_long_trail(folder: Path, rows: int) -> Ledger:
     """The ledger, to be closed by the caller. Its indexes are made once all rows are there, in a third of the time."""
     folder.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(folder / LEDGER_FILE, HOST, NoHeads())
+    ledger = Ledger(folder / LEDGER_FILE, HOST)
     with closing(sqlite3.connect(Path(ledger.name), isolation_level=None)) as connection:
         for pragma in ("synchronous = OFF", "cache_size = -500000", "temp_store = MEMORY", "threads = 2"):
             connection.execute(f"PRAGMA {pragma}")
         made = connection.execute(
             "SELECT type, name, sql FROM sqlite_master WHERE tbl_name = 'audit_log_t' AND sql IS NOT NULL"
-            " AND type IN ('index', 'trigger') ORDER BY type"
+            " AND type = 'index'"
         ).fetchall()
         connection.execute("BEGIN")
         for kind, name, _ in made:
@@ -76,7 +65,7 @@ def a_kept_trail(rows: int) -> Ledger:
             shutil.rmtree(old)
         a_long_trail(folder, rows).close()
         (folder / COMPLETE).touch()
-    return Ledger(folder / LEDGER_FILE, HOST, NoHeads())
+    return Ledger(folder / LEDGER_FILE, HOST)
 
 
 def _rows(count: int) -> Iterator[tuple[Any, ...]]:
@@ -98,5 +87,5 @@ def _rows(count: int) -> Iterator[tuple[Any, ...]]:
         )
         row = (HOST, number, "success", actor, action, "worker", worker, label, at, DETAILS, task, previous)
         previous = hashlib.sha256(hashed.encode()).hexdigest()
-        yield (*row, previous)
+        yield (*row, previous, command_of(action, {}))
     assert previous == row_hash(dict(zip(COLUMNS, row, strict=False))), "the chain is as the daemon writes it"

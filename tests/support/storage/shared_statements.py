@@ -24,14 +24,14 @@ STATEMENTS = 4000
 _pin = engines._pin_sqlite  # noqa: SLF001 (a door that is not for others to use)
 _compiled: LRUCache[Any, Any] = LRUCache(STATEMENTS)
 
-_create = schema._create  # noqa: SLF001 (see above)
+_create = schema.create_tables
 _creating: list[str] = []
 
 
 def use() -> None:
     """Share them in this process until its end."""
     setattr(engines, "_pin_sqlite", _pin_and_share)  # noqa: B010 (see above)
-    setattr(schema, "_create", _create_again)  # noqa: B010 (see above)
+    setattr(schema, "create_tables", _create_again)  # noqa: B010 (mypy)
     # A compiled statement is found by its dialect, so all of one class count as the same.
     setattr(SQLiteDialect_pysqlite, "__hash__", lambda self: hash(type(self)))  # noqa: B010 (mypy)
     setattr(SQLiteDialect_pysqlite, "__eq__", lambda self, other: type(self) is type(other))  # noqa: B010 (mypy)
@@ -43,7 +43,7 @@ def _pin_and_share(engine: Engine, **options: Any) -> None:
 
 
 def _create_again(connection: Connection) -> None:
-    if connection.dialect.name != "sqlite":
+    if connection.dialect.name != "sqlite" or connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
         _create(connection)
         return
     if not _creating:

@@ -16,7 +16,6 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services import life as living
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import BROKEN_SECONDS, LifeRecorder
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -98,7 +97,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     (tmp_path / "nas").mkdir()
     monkeypatch.setattr(living, "time", clock)
     monkeypatch.setattr(logging.getLogger("supervisor_core"), "propagate", True)
-    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / LEDGER_FILE, HOST) as ledger:
         yield Scene(tmp_path, ledger, clock)
 
 

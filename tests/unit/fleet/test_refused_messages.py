@@ -15,7 +15,7 @@ from supervisor_core.fleet.host.refusals import RefusedMessages
 from supervisor_core.fleet.rows import RefusedCommand, is_refusal, refused_because, refused_command
 from supervisor_core.storage import tables
 from supervisor_core.storage.store import Ledger
-from tests.support.storage.forwarded_rows import opened
+from tests.support.storage.ledger_rows import opened
 
 
 def details(ledger: Ledger) -> list[tuple[str, int]]:

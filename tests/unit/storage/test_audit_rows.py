@@ -16,7 +16,7 @@ from supervisor_core.commands.labels import MAX_AUDIT_LABEL, MAX_ISSUER, SEPARAT
 from supervisor_core.common.errors import UsageError
 from supervisor_core.jobs.model import TAIL, Job, JobState, new_task_id
 from supervisor_core.storage.audit.chain import GENESIS, HASHED_FIELDS, row_hash
-from supervisor_core.storage.audit.trail import action_of
+from supervisor_core.storage.audit.search import audit_filter
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
@@ -113,5 +113,5 @@ def test_the_sentences_of_an_outcome_may_be_shown_on_any_terminal(said: str) -> 
 @pytest.mark.parametrize(("typed", "remedy"), [("rolback", "Did you mean rollback?"), ("bogus", "Try a command")])
 def test_an_unknown_command_of_a_search_says_what_to_try(typed: str, remedy: str) -> None:
     with pytest.raises(UsageError) as raised:
-        action_of(typed)
+        audit_filter(Command("audit", params={"command": typed, "limit": 1}), NOW)
     assert raised.value.remedy.startswith(remedy)

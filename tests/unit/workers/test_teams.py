@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams.manager import TeamError, TeamManager, team_pictures
@@ -25,7 +24,7 @@ Shown = tuple[str, str, list[tuple[str, str]], list[str]]
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
-    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as made:
+    with Ledger(tmp_path / LEDGER_FILE, HOST) as made:
         yield made
 
 

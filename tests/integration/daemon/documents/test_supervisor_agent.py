@@ -17,7 +17,6 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from supervisor_core import EventBus, SupervisorAgent, SystemEvent, TeamManager
 from supervisor_core.common.errors import UsageError
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.store import Ledger, transactions
 from tests.support.daemon.agents import row_of
@@ -172,7 +171,7 @@ def on_engine(folder: Path) -> Engine:
 
 
 def in_a_ledger(folder: Path) -> Ledger:
-    return Ledger(folder / "ledger.db", "TestHost", HeadFile(folder))
+    return Ledger(folder / "ledger.db", "TestHost")
 
 
 @pytest.mark.parametrize("make", [in_memory, on_engine, in_a_ledger])

@@ -17,7 +17,6 @@ from sqlalchemy.exc import IntegrityError
 
 from supervisor_core.daemon.services.agent import SupersededError, SupervisorAgent
 from supervisor_core.storage import schema, supervisors
-from supervisor_core.storage.audit.chain import HeadFile
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import EngineTransactions, Ledger
@@ -127,7 +126,7 @@ def test_of_two_that_move_the_same_row_at_once_one_wins(engine: Engine) -> None:
 
 
 def test_it_lives_in_a_hosts_own_ledger(tmp_path: Path) -> None:
-    with Ledger(tmp_path / LEDGER_FILE, HOST, HeadFile(tmp_path)) as ledger:
+    with Ledger(tmp_path / LEDGER_FILE, HOST) as ledger:
 
         async def story() -> None:
             agent = SupervisorAgent(HOST, ledger)

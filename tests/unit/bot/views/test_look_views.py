@@ -32,9 +32,9 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Terms
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import COLUMNS
-from supervisor_core.storage.audit.files import DAMAGED, audit_csv
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.chain import COLUMNS, DAMAGED
+from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter
 from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
@@ -262,10 +262,10 @@ def test_a_day_begins_where_the_asker_is() -> None:
 
 
 def test_a_table_for_other_programs_has_all_columns_and_no_formula() -> None:
-    assert COLUMNS == audit.COLUMNS
+    assert COLUMNS == chain.COLUMNS
     row: dict[str, Any] = dict.fromkeys(COLUMNS, "x") | {"audit_id": 1, "label": None}
     table = audit_csv([row | {"actor": text} for text in ("=cmd()", "+1", "-1", "@x", "\tx", 'a "b", c')])
     lines = table.splitlines()
-    assert lines[0] == ",".join((*COLUMNS, "affected", DAMAGED))
+    assert lines[0] == ",".join((*COLUMNS, DAMAGED))
     assert [line.split(",")[3] for line in lines[1:6]] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx"]
     assert '"a ""b"", c"' in lines[6]

@@ -19,7 +19,7 @@ from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
-from supervisor_core.storage.audit import rows as audit
+from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.workers.context import HostContext
 from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
 
@@ -206,7 +206,7 @@ def test_in_a_storm_of_commands_with_failures_and_cut_offs_all_end_in_order_and_
 
     def judge(task: str) -> None:
         siblings = of(world, task)
-        rows = world.parts.ledger.read(lambda connection: audit.search(connection, audit.AuditFilter(limit=1000)))
+        rows = world.parts.ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
         told = [row["target_id"] for row in reversed(rows) if row["task_id"] == task]
         workers = [job.worker_id for job in siblings]
         assert sorted(told) == sorted(workers)

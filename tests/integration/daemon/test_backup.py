@@ -137,11 +137,11 @@ def test_killed_on_the_way_the_ledger_is_the_old_one_or_the_backup_and_whole(hom
     done = home.supervisor("restore", str(copy), program=armed(point))
     assert done.returncode == -signal.SIGKILL
     with opened_ledger(load_supervisor_config(str(home.config))) as ledger:
-        assert not (home.state_dir / "restoring").exists()
         later = ledger.read(lambda connection: jobs.find(connection, "task_after", "OrionMX"))
         assert (later is None) is (point == "restore:after")
     assert home.supervisor("audit", "verify").returncode == 0
     assert "Restored" in restored(home, copy)
+    assert not (home.state_dir / "restoring").exists()
 
 
 def test_a_damaged_ledger_can_be_replaced_and_is_kept(home: Home) -> None:

@@ -4,10 +4,9 @@ Between the backup and now, a waiting command may have run, an approval may have
 time. Whatever may have happened isn't done again: it ends here, with the reason, and people decide.
 
     check the backup → copy it beside the ledger → end what was open, in one transaction → keep the old ledger under
-    another name → rename the copy → rename the note of its newest audit row
+    another name → rename the copy
 
-A crash before the copy is renamed leaves the old ledger; after one between the last two steps, whoever opens the ledger
-next takes the last one. No daemon and no pass may use the state folder meanwhile.
+A crash before the copy is renamed leaves the old ledger. No daemon and no pass may use the state folder meanwhile.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
-from supervisor_core.daemon.environment import WORK_FOLDER, prepare_state_dir
-from supervisor_core.daemon.ownership import daemon_ownership
-from supervisor_core.daemon.replication.backup import (
+from supervisor_core.daemon.backup import (
     BackupError,
     BackupFacts,
     copy_database,
@@ -41,23 +38,26 @@ from supervisor_core.daemon.replication.backup import (
     sync_file,
     sync_folder,
 )
+from supervisor_core.daemon.environment import prepare_state_dir
+from supervisor_core.daemon.ownership import daemon_ownership
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
-from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import OPEN, Move
 from supervisor_core.intake.schedules import rows as schedules
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, JobState
 from supervisor_core.storage import envelopes
-from supervisor_core.storage.audit import rows as audit
-from supervisor_core.storage.audit.chain import HEAD_FILE, RESTORED, AuditEntry, ChainHead, HeadFile
-from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, SHARED_DATABASE, WRITER_SECONDS, connect
+from supervisor_core.storage.audit import chain
+from supervisor_core.storage.audit.chain import RESTORED, AuditEntry
+from supervisor_core.storage.ledger_file import LEDGER_FILE, SHARED_DATABASE, WRITER_SECONDS, connect
 from supervisor_core.storage.steps import PENDING, record, take
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.storage.tables import outbox
 
-LOCK_FILE = "restoring.lock"
+WORK_FOLDER = "restoring"
+"""The folder in the state folder in which a restore prepares the ledger. It's left only where that was killed."""
+
 REPLACED = "ledger.db.replaced-"
 STOP_FIRST = "Run `supervisor daemon stop` first; workers keep running."
 
@@ -82,15 +82,14 @@ def restore(
         if not force:
             _check_owner(config, facts)
         work = config.state_dir / WORK_FOLDER
-        with FileLock(config.state_dir / LOCK_FILE, "a restore").acquire():
-            _discard(work)
-            work.mkdir(mode=PRIVATE_FOLDER)
-            try:
-                copy_database(path, work / LEDGER_FILE)
-                _prepare(config, work, facts, by, now)
-                return facts, _swap(place, work, now)
-            finally:
-                _discard(work)
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(mode=PRIVATE_FOLDER)
+        try:
+            copy_database(path, work / LEDGER_FILE)
+            _prepare(config, work, facts, by, now)
+            return facts, _swap(place, work, now)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
 
 
 def _check_owner(config: SupervisorConfig, facts: BackupFacts) -> None:
@@ -110,30 +109,11 @@ def _check_owner(config: SupervisorConfig, facts: BackupFacts) -> None:
         )
 
 
-def finish_restore(state_dir: Path) -> None:
-    """Take the last step of a restore that was killed; nothing while one is under way."""
-    work = state_dir / WORK_FOLDER
-    with suppress(LockedError), FileLock(state_dir / LOCK_FILE, "a restore").acquire():
-        if not (work / LEDGER_FILE).exists():
-            with suppress(FileNotFoundError):
-                (work / HEAD_FILE).replace(state_dir / HEAD_FILE)
-        _discard(work)
-
-
-def _discard(work: Path) -> None:
-    """Remove the folder. The note goes first: alone, it would look like the last step of a restore."""
-    (work / HEAD_FILE).unlink(missing_ok=True)
-    shutil.rmtree(work, ignore_errors=True)
-
-
 def _prepare(config: SupervisorConfig, work: Path, facts: BackupFacts, by: Issuer, now: datetime) -> None:
     """Upgrade the copy, check its trail, and end what was open in it."""
-    heads = HeadFile(work)
-    for head in _heads(work / LEDGER_FILE):  # what came after the backup isn't known here: its end is taken as it is
-        heads.keep(head)
     supervisor_id, shares = config.supervisor.id, not config.shared_database_disabled
-    with Ledger(work / LEDGER_FILE, supervisor_id, heads, shares=shares) as ledger:
-        _, faults = ledger.read(lambda connection: audit.verify(connection, heads.all()))
+    with Ledger(work / LEDGER_FILE, supervisor_id, shares=shares) as ledger:
+        faults = ledger.read(chain.verify).faults
         if faults:
             raise BackupError(
                 f"The audit trail in {facts.path} isn't whole: row {faults[0].audit_id} {faults[0].what}. "
@@ -142,13 +122,6 @@ def _prepare(config: SupervisorConfig, work: Path, facts: BackupFacts, by: Issue
             )
         ledger.write(partial(_end_open_work, supervisor_id=supervisor_id, facts=facts, by=by, now=now))
     _close_log(work / LEDGER_FILE)
-
-
-def _heads(path: Path) -> list[ChainHead]:
-    """The newest row of each audit trail in this file."""
-    newest = "SELECT supervisor_id, max(audit_id), hash FROM audit_log_t GROUP BY supervisor_id"
-    with closing(connect(path, "ro", READER_SECONDS)) as connection:
-        return [ChainHead(*row) for row in connection.execute(newest)]
 
 
 def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFacts, by: Issuer, now: datetime) -> None:
@@ -202,7 +175,6 @@ def _swap(place: Path, work: Path, now: datetime) -> Path | None:
     (work / LEDGER_FILE).replace(place)
     sync_folder(place.parent)
     crashpoints.reach("restore:after")
-    (work / HEAD_FILE).replace(place.parent / HEAD_FILE)
     return kept
 
 

@@ -15,7 +15,7 @@ from supervisor_core.config.fields import mask_url
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.descriptors import PRIVATE_FILE, temporary_name
 from supervisor_core.storage.ledger_file import LEDGER_FILE, READER_SECONDS, connect, file_state
-from supervisor_core.storage.schema import HEAD, NEVER_RELEASED
+from supervisor_core.storage.schema import HEAD, is_development
 
 CHECK_SECONDS = 3600.0
 """Enough to check any file. A backup must be whole, because it's used when all else is lost."""
@@ -47,7 +47,7 @@ def require_file(config: SupervisorConfig) -> Path:
     if config.ledger_url:
         raise BackupError(
             f"The ledger is in the database {mask_url(config.ledger_url)}. Nothing was done.",
-            remedy="Use the database's own tools, such as pg_dump or mariadb-dump.",
+            remedy="Use the database's own tools, such as pg_dump.",
         )
     return config.state_dir / LEDGER_FILE
 
@@ -115,8 +115,10 @@ def read_backup(path: Path) -> BackupFacts:
         version = state.version or ""
         if state.damage:
             raise BackupError(f"{path} is damaged: {' '.join(state.damage.split())}.")
-        if not version or version in NEVER_RELEASED:
+        if not version:
             raise BackupError(f"{path} isn't a backup of a ledger.")
+        if is_development(version):
+            raise BackupError(f"{path} is of a development version ({version}), which can't be restored.")
         if version > HEAD:
             raise BackupError(
                 f"{path} has version {version} of the tables; this program knows {HEAD}.",

@@ -1,1 +1,0 @@
-"""Backups of the ledger, which can be restored."""
