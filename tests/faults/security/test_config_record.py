@@ -81,7 +81,8 @@ async def test_each_configuration_is_on_record_and_told_with_how_it_ended(home: 
     await channel.shows("Configuration applied: fetcher, mailer and reporter restarted")
     await channel.shows("file:root · ")
     about, *_ = await asked(home, "audit", "--worker", "mailer")
-    assert (about["action"], about["affected"]["mailer"]) == ("CONFIG_FINISHED", "restarted")
+    details = json.loads(about["details_json"])
+    assert (about["target_id"], details["action"], details["role"]) == ("mailer", "CONFIG_FINISHED", "restarted")
 
     write(home, home.config.read_text().replace("stop_timeout_seconds", "stop_timeout_secnds", 1))
     row = await recorded(home, 1, "CONFIG_REFUSED")
