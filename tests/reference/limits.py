@@ -9,7 +9,7 @@ from bot.access import checks, people
 from bot.inbound import connection, dispatcher, notices
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
-from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
+from supervisor_core.added_commands import MOST_BYTES, SHOWN, SHOWN_LINES
 from supervisor_core.alerts import incoming as payload
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules

@@ -210,12 +210,24 @@ def _limit(seen: Observation) -> timedelta:
     return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
+_BY_HEALTH = {
+    Health.HEALTHY: Condition.WELL,
+    Health.STALE: Condition.STALE,
+    Health.MISSING: Condition.MISSING,
+    Health.FROZEN: Condition.FROZEN,
+    Health.DEGRADED: Condition.DEGRADED,
+    Health.UNKNOWN: Condition.CLOCK_SKEW,
+}
+
+
 def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
     seen, verdict, at = status.observation, status.verdict, status.at
     if seen.quarantine:
         return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
-    condition = _by_health(status)
-    if condition is None:
+    condition = _BY_HEALTH[verdict.health]
+    if verdict.stalled:
+        condition = Condition.STUCK
+    elif verdict.health is Health.UNKNOWN and not seen.heartbeat_known:
         return None
     since, begun = min(_since(condition, seen, at), at), seen.started_at
     if condition is Condition.WELL:
@@ -223,23 +235,6 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
         return None if starting else Reading(condition, verdict.reason, since)
     young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
     return Reading(condition, _in_words(condition, status), since, begun + grace if young and begun else None)
-
-
-def _by_health(status: WorkerStatus) -> Condition | None:
-    """The condition for a running worker's health; None if it's unknown at the moment."""
-    match status.verdict.health:
-        case Health.HEALTHY:
-            return Condition.WELL
-        case Health.STALE:
-            return Condition.STALE
-        case Health.MISSING:
-            return Condition.MISSING
-        case Health.FROZEN:
-            return Condition.FROZEN
-        case Health.DEGRADED:
-            return Condition.STUCK if status.verdict.stalled else Condition.DEGRADED
-        case Health.UNKNOWN:
-            return Condition.CLOCK_SKEW if status.observation.heartbeat_known else None
 
 
 def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:

@@ -15,8 +15,8 @@ import yaml
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.workers.probes import requests as probes
-from supervisor_core.workers.probes.requests import ProbeAnswer
+from supervisor_core.workers import probes
+from supervisor_core.workers.probes import ProbeAnswer
 from tests.support.processes.probe_servers import Answering, closed_port, drips, is_silent, raw_server, says, web_server
 from tests.support.waiting import wait_until
 

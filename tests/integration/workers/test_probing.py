@@ -21,9 +21,9 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.workers import probes as probing
 from supervisor_core.workers.context import DaemonContext, open_doors
-from supervisor_core.workers.probes import service as probing
-from supervisor_core.workers.probes.service import Prober, ProbeResult
+from supervisor_core.workers.probes import Prober, ProbeResult
 from tests.support.processes.probe_servers import Answering, is_silent, raw_server, web_server
 
 QUICK = {"interval": 0.01, "timeout": 5, "failures": 2}

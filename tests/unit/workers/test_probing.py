@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.workers.probes.requests import ProbeAnswer
-from supervisor_core.workers.probes.service import SPREAD, Tally, first_wait
+from supervisor_core.workers.probes import SPREAD, ProbeAnswer, Tally, first_wait
 
 GOOD, BAD = ProbeAnswer(True, "responded 200 OK"), ProbeAnswer(False, "responded 500")
 

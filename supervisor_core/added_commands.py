@@ -1,21 +1,20 @@
-"""The handler of all added commands: runs the program or the function once, and reports its output and exit."""
+"""Runs the commands that the configuration or a plug-in adds, each once, and makes their output safe and bounded."""
 
 from __future__ import annotations
 
-import signal
+import re
 import time
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from supervisor_core.added_commands.output import MOST_BYTES, Printed, as_table, as_text, last_lines
 from supervisor_core.code.change_plan import STATE_PARAM, state_hash
 from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Output
 from supervisor_core.common.errors import SupervisorError, describe
-from supervisor_core.common.text import capitalize, sentence
+from supervisor_core.common.text import capitalize, one_line, printable, sentence
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.reports.files import keep_output, masking_of
@@ -25,6 +24,23 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.planned_runs import PlannedRun, plan_run, run_facts
 from supervisor_core.plugins import CommandCall, CommandResult, ProgramOutput
 from supervisor_core.workers.context import HostContext
+from supervisor_core.workers.restarts.policy import signal_name
+
+MOST_BYTES = 1024 * 1024
+"""The most bytes of an output, half from its beginning and half from its end."""
+
+SHOWN = 2500
+"""The characters of an output that its outcome keeps."""
+
+SHOWN_LINES = 40
+MOST_COLUMNS, LONGEST_CELL = 12, 60
+LAST_LINES = 5
+"""The lines of an error that its outcome keeps."""
+
+LONGEST_LINE = 1000
+
+_STYLES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""The colors and titles that programs write for terminals."""
 
 ENDING_SECONDS = 5.0
 """The time that a killed program or a function's thread has to end."""
@@ -60,7 +76,12 @@ def run_added(host: HostContext, job: Job) -> Outcome:
     details |= {"exit_code": ended.exit_code, "seconds": round(time.monotonic() - begun, 3)}
     if ended.message:
         details["message"] = masking.text(ended.message)
-    details |= _output(host, job, planned, ended, masking)
+    form = planned.extension.output
+    printed = as_table(ended.output, masking) if form is Output.TABLE else as_text(ended.output, masking)
+    if printed.whole and form is not Output.FILE:
+        details["output"] = {"form": str(form.value), **printed.as_json()}
+    if printed.whole and (form is Output.FILE or printed.is_cut or ended.truncated):
+        details |= keep_output(host, job, printed.whole.encode("utf-8", "backslashreplace"))
     if ended.error:
         return Outcome.failed(masking.text(ended.error), **details)
     return Outcome.done(**details)
@@ -91,15 +112,8 @@ def describe_end(name: str, done: ProgramResult, timeout: float) -> str:
         killed = "was killed" if done.exit_code is not None else "couldn't be killed"
         return f"{name} {killed}: it ran for more than {format_span(timeout)}. To allow more, change its timeout."
     if done.exit_code is not None and done.exit_code < 0:
-        return f"{name} crashed ({_signal_name(-done.exit_code)})."
+        return f"{name} crashed ({signal_name(-done.exit_code)})."
     return f"{name} exited (code {done.exit_code})." if done.exit_code else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
@@ -108,6 +122,13 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
     if function is None:
         raise SupervisorError(f"{job.command} isn't in this configuration any more. Nothing was done.")
     deadline = time.monotonic() + limit
+
+    def run(argv: Sequence[str]) -> ProgramOutput:
+        """Run a program for the plug-in, until the time of its command is over."""
+        left = max(deadline - time.monotonic(), 0.1)
+        done = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=left, keep_bytes=MOST_BYTES)
+        return ProgramOutput(done.exit_code, done.output, done.errors, done.timed_out)
+
     hidden = [each.name for each in planned.definition.unseen]
     call = CommandCall(
         job.task_id,
@@ -117,7 +138,7 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
         job.issuer.name or job.issuer.id,
         job.label,
         limit,
-        partial(_run_for, planned, deadline),
+        run,
         host.progress,
     )
     under_way = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
@@ -134,26 +155,72 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
     return _Ended(result.error, result.message, result.output)
 
 
-def _run_for(planned: PlannedRun, deadline: float, argv: Sequence[str]) -> ProgramOutput:
-    """Run a program for a plug-in, until the time of its command is over."""
-    left = max(deadline - time.monotonic(), 0.1)
-    done = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=left, keep_bytes=MOST_BYTES)
-    return ProgramOutput(done.exit_code, done.output, done.errors, done.timed_out)
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """An output without secrets and control characters."""
+
+    whole: str
+    shown: str
+    rows: tuple[tuple[str, ...], ...] = ()
+    """The shown rows of a table, its headings first."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if only a part is shown."""
+        return len(self.shown) < len(self.whole)
+
+    def as_json(self) -> dict[str, Any]:
+        rows = {"rows": [list(row) for row in self.rows]} if self.rows else {}
+        return {"text": self.shown, "cut": self.is_cut, **rows}
 
 
-def _output(host: HostContext, job: Job, planned: PlannedRun, ended: _Ended, masking: Masking) -> Mapping[str, Any]:
-    """What the outcome keeps of an output: its beginning, and the place of a file with the whole."""
-    form = planned.extension.output
-    printed = as_table(ended.output, masking) if form is Output.TABLE else as_text(ended.output, masking)
-    if not printed.whole:
-        return {}
-    details: dict[str, Any] = {}
-    if form is not Output.FILE:
-        details["output"] = {"form": str(form.value), **printed.as_json()}
-    if form is Output.FILE or printed.is_cut or ended.truncated:
-        details |= keep_output(host, job, _file_content(printed))
-    return details
+def as_text(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
+    """The output as text; of a long one, the first lines are shown."""
+    text = output if isinstance(output, str) else "\n".join("\t".join(map(str, row)) for row in output)
+    whole = _clean(text, masking).strip("\n").rstrip()
+    return Printed(whole, _beginning(whole))
 
 
-def _file_content(printed: Printed) -> bytes:
-    return printed.whole.encode("utf-8", "backslashreplace")
+def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
+    if isinstance(output, str):
+        lines = _clean(output, masking).splitlines()
+        rows = [tuple(line.split("\t")) for line in lines if line.strip()]
+    else:
+        rows = [tuple(_clean(str(cell), masking) for cell in row) for row in output]
+    cells = [tuple(one_line(cell.strip(), LONGEST_CELL) for cell in row[:MOST_COLUMNS]) for row in rows]
+    whole = "\n".join(_aligned(cells))
+    shown = _beginning(whole)
+    return Printed(whole, shown, tuple(cells[: len(shown.splitlines())]))
+
+
+def last_lines(output: str, masking: Masking) -> str:
+    """The last lines of an error, which say the most. Secrets are masked before a line is cut."""
+    lines = [line.rstrip() for line in _clean(output, masking).splitlines() if line.strip()]
+    return "\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:])
+
+
+def _clean(text: str, masking: Masking) -> str:
+    return printable(masking.text(_STYLES.sub("", text.replace("\r\n", "\n"))))
+
+
+def _beginning(text: str) -> str:
+    """The first lines, as many as an outcome keeps."""
+    lines = text.splitlines()[:SHOWN_LINES]
+    while len(lines) > 1 and sum(len(line) + 1 for line in lines) > SHOWN:
+        lines.pop()
+    return "\n".join(lines)[:SHOWN]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    count = max(map(len, rows), default=0)
+    widths = [max((_width(row[place]) for row in rows if place < len(row)), default=0) for place in range(count)]
+    return [
+        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+
+
+def _width(text: str) -> int:
+    """The columns of a text in a fixed-width font."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)

@@ -1,0 +1,417 @@
+"""The probes of workers: HTTP requests, connections and programs, repeated and counted for exactly one process.
+
+Network probes run on the event loop and end with their timeout, whatever the other side does. Blocking parts (a
+program, name resolution, loading certificates) run off the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from supervisor_core.common.errors import describe
+from supervisor_core.common.log_events import LogEvent
+from supervisor_core.common.service import Blocking
+from supervisor_core.common.text import one_line
+from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
+from supervisor_core.host.network import NetworkError, certificate_problem
+from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.programs import ProgramError, run_command
+from supervisor_core.version import __version__
+from supervisor_core.workers.context import DaemonContext
+from supervisor_core.workers.restarts.policy import exit_in_words
+from supervisor_core.workers.worker import masked
+
+if TYPE_CHECKING:
+    from aiohttp.abc import ResolveResult
+
+MARGIN_SECONDS = 8.0
+"""The time for a late program to stop, to be killed, and to have its output read."""
+
+LONGEST_WORDS = 200
+LONGEST_NAME = 80
+"""The most characters shown of a response, and of a program with its arguments."""
+
+BODY_BYTES = 16 * 1024
+BODY_SECONDS = 0.5
+"""The time to read some of the body, which we ignore: a server that is cut off may log an error."""
+
+KEPT_BYTES = 8 * 1024
+"""The bytes kept of a program's output; its last line is enough."""
+
+THREADS = 1024
+"""The threads of a prober's `Blocking`. A program whose folder hangs keeps its thread, one for each probe."""
+
+PROGRAMS_AT_ONCE, PROGRAMS_AGAIN_AT_ONCE = 24, 8
+CONNECTIONS_AT_ONCE, CONNECTIONS_AGAIN_AT_ONCE = 200, 100
+"""The probes at the same time, of those that passed last and of those that failed. Separate limits keep probes that
+hang from delaying the others."""
+
+SPREAD = 0.25
+"""The part of an interval over which the first probes are spread, so that 500 workers aren't probed at once."""
+
+EXCUSED = 0.5
+"""A failure doesn't count if nothing was scheduled here for this part of its timeout."""
+
+END_SECONDS = 2.0
+"""The time at the end for programs under way; most take milliseconds."""
+
+log = logging.getLogger(__name__)
+
+OffLoop = Callable[..., Awaitable[Any]]
+"""Calls its first argument with the others in a thread; awaiting it gives the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """Whether the probe passed, and the response in words without secrets: `it answered 500 Internal Server Error`."""
+
+    ok: bool
+    words: str
+
+
+def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> str:
+    """The name of a probe for people: an address without its path, a program without most arguments."""
+    if probe.http is not None:
+        return str(probe.http)
+    if probe.tcp is not None:
+        return f"tcp {probe.tcp}"
+    words = probe.exec or ()
+    shown = [os.path.basename(words[0])]  # noqa: PTH119 (a word, which need not be a path of this system)
+    if words[0] == "{python}":  # which program it is says the script or the module
+        first = next((number for number, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
+        shown = ["python", *words[1 : first + 1]]
+    return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets()), LONGEST_NAME)
+
+
+async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings, off_loop: OffLoop) -> ProbeAnswer:
+    """Run a probe once. A late response doesn't count; the words for people contain no secret.
+
+    A network probe ends within its timeout, a program within `MARGIN_SECONDS` more, with its whole process group. Only
+    a program that can't be started, because its folder is on a drive that hangs, may take longer; the caller must not
+    run it again before it has returned.
+    """
+    try:
+        if probe.exec is not None:
+            ok, words = await off_loop(_run, config, worker, probe)
+        elif probe.http is not None:
+            ok, words = await _get(config, probe.http.get_secret_value(), probe.timeout, off_loop)
+        else:
+            async with asyncio.timeout(probe.timeout):
+                ok, words = await _connect(probe.tcp or "", probe.timeout, off_loop)
+    except TimeoutError:
+        ok, words = False, f"no response within {probe.timeout:g} s"
+    except NetworkError as error:
+        ok, words = False, error.message.rstrip(".")
+    except ProgramError as error:
+        ok, words = False, str(error)
+    except socket.gaierror as error:
+        ok, words = False, f"{error.filename} can't be resolved: {error.strerror}"
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+        ok, words = False, f"connection failed: {reason}"
+    except ValueError:  # a name that no resolver takes
+        ok, words = False, "the address is invalid"
+    return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
+
+
+def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> tuple[bool, str]:
+    words = config.fill(worker, probe.exec or ())
+    env = config.environment_for(worker)
+    ran = run_command(words, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
+    if ran.timed_out:
+        return False, f"timed out after {probe.timeout:g} s"
+    if ran.ok:
+        return True, "exited (code 0)"
+    said = (ran.errors.strip() or ran.output.strip()).splitlines()
+    return False, exit_in_words(ran.exit_code) + (f": {said[-1].strip()}" if said else "")
+
+
+async def _get(config: SupervisorConfig, url: str, seconds: float, off_loop: OffLoop) -> tuple[bool, str]:
+    """The response to a GET. A redirect is a response; it isn't followed."""
+    import aiohttp  # only where a probe needs it
+    from aiohttp.abc import AbstractResolver
+
+    class Resolver(AbstractResolver):
+        """The library's own resolver would use a thread that the program waits for at its end."""
+
+        async def resolve(
+            self,
+            host: str,
+            port: int = 0,
+            family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
+        ) -> list[ResolveResult]:
+            numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+            return [
+                {"hostname": host, "host": address, "port": port, "family": found, "proto": 0, "flags": numeric}
+                for found, address in await _addresses(host, port, off_loop)
+            ]
+
+        async def close(self) -> None:
+            pass
+
+    network = config.network
+    try:
+        async with asyncio.timeout(seconds) as bound:
+            proxy, tls = network.proxy(url), await off_loop(network.tls_for, url)
+            connector = aiohttp.TCPConnector(resolver=Resolver(), ssl=tls or True, force_close=True)
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector,
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    timeout=aiohttp.ClientTimeout(total=None),
+                    headers={"User-Agent": f"supervisor/{__version__}"},
+                    skip_auto_headers=["Accept-Encoding"],
+                    auto_decompress=False,
+                ) as session,
+                session.get(url, proxy=proxy, allow_redirects=False) as response,
+            ):
+                bound.reschedule(None)  # it was in time
+                with suppress(OSError, aiohttp.ClientError, asyncio.IncompleteReadError):  # or a timeout
+                    async with asyncio.timeout(BODY_SECONDS):
+                        await response.content.readexactly(BODY_BYTES)
+                return response.ok, f"responded {response.status} {response.reason or ''}".rstrip()
+    except aiohttp.ClientHttpProxyError as error:
+        return False, f"the proxy responds with HTTP {error.status}"
+    except aiohttp.ClientResponseError:
+        return False, "the response isn't HTTP"
+    except aiohttp.ServerDisconnectedError:
+        return False, "closed the connection without a response"
+    except aiohttp.ClientError as error:
+        if rejected := certificate_problem(error):
+            return False, rejected
+        cause = getattr(error, "os_error", None) or error
+        if isinstance(error, aiohttp.ClientSSLError) or type(cause).__module__ == "ssl":
+            return False, f"TLS failed: {getattr(cause, 'reason', None) or cause}"
+        if isinstance(cause, OSError | ValueError):
+            raise cause from None
+        return False, f"connection failed: {cause or type(cause).__name__}"
+
+
+async def _connect(address: str, seconds: float, off_loop: OffLoop) -> tuple[bool, str]:
+    """A connection to the first address of the host that accepts one. It's closed without waiting."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    addresses = await _addresses(host.strip("[]"), int(port), off_loop)
+    for left, (_, found) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            async with asyncio.timeout((deadline - loop.time()) / left):
+                _, writer = await asyncio.open_connection(found, int(port))
+            writer.transport.abort()
+            break
+        except OSError:  # a timeout is one as well
+            if left == 1:
+                raise
+    return True, "accepts connections"
+
+
+async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[tuple[int, str]]:
+    """The families and addresses of a host; `gaierror` with the host's name if there are none."""
+    with suppress(ValueError):
+        address = ipaddress.ip_address(host)
+        return [(socket.AF_INET if address.version == 4 else socket.AF_INET6, str(address))]
+    try:
+        found = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    except socket.gaierror as error:
+        error.filename = host
+        raise
+    return list(dict.fromkeys((int(family), str(address[0])) for family, *_, address in found))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """The state of one process's probes."""
+
+    identity: ProcessIdentity
+    failing: str = ""
+    """The probes that failed often enough, in words; empty while all pass."""
+    failures: int = 0
+    """The most failures in a row of one probe, enough or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The results of one probe."""
+
+    name: str
+    needed: int
+    """The number of failures in a row after which it counts as failing."""
+    failures: int = 0
+    words: str = ""
+
+    def counted(self, answer: ProbeAnswer) -> Tally:
+        """The tally with one more result; a pass clears the failures."""
+        failures = 0 if answer.ok else self.failures + 1
+        return Tally(self.name, self.needed, failures, answer.words)
+
+    def failing(self) -> str:
+        """The failure in words; empty if it passes."""
+        if self.failures < self.needed:
+            return ""
+        often = "failed" if self.failures == 1 else f"failed {self.failures} times in a row"
+        return f"probe {self.name} {often}: {self.words}"
+
+
+def first_wait(worker_id: str, number: int, interval: float, age_seconds: float) -> float:
+    """The seconds until the first probe: one interval after the process started, plus a different part for each."""
+    own = crc32(f"{worker_id}/{number}".encode()) / 2**32
+    return max(0.0, interval - max(0.0, age_seconds)) + own * SPREAD * interval
+
+
+@dataclass(slots=True, eq=False)
+class _Watch:
+    """A probed process. Other threads only read `result`, which is replaced as a whole."""
+
+    worker: WorkerSettings
+    identity: ProcessIdentity
+    tallies: list[Tally]
+    result: ProbeResult | None = None
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+
+class Prober:
+    """Probes while `run` runs. `verdict` and `failing` may be called from any thread; the others from the event loop.
+
+    `blocking` must be its own, with `THREADS` threads. `lag` returns the time in which nothing was scheduled within
+    some seconds: a failure while we didn't run ourselves isn't counted.
+    """
+
+    def __init__(
+        self,
+        parts: DaemonContext,
+        blocking: Blocking,
+        lag: Callable[[float], float] = lambda _: 0.0,
+        changed: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._parts = parts
+        self._blocking = blocking
+        self._lag = lag
+        self._changed = changed
+        self._watches: dict[str, _Watch] = {}
+        self._running = False
+        self._asking: set[asyncio.Task[ProbeAnswer]] = set()
+        self._lanes = {
+            (True, True): asyncio.Semaphore(PROGRAMS_AT_ONCE),
+            (True, False): asyncio.Semaphore(PROGRAMS_AGAIN_AT_ONCE),
+            (False, True): asyncio.Semaphore(CONNECTIONS_AT_ONCE),
+            (False, False): asyncio.Semaphore(CONNECTIONS_AGAIN_AT_ONCE),
+        }
+
+    def worker(self, worker_id: str, worker: WorkerSettings, identity: ProcessIdentity | None) -> None:
+        """Take the worker's current process and settings; None without a process."""
+        there = self._watches.get(worker_id)
+        if there is not None and there.identity == identity and there.worker.probes == worker.probes:
+            there.worker = worker
+            return
+        self.forget(worker_id)
+        if identity is None or not worker.probes:
+            return
+        config = self._parts.host.config
+        tallies = [Tally(name_of(config, worker, probe), probe.failures) for probe in worker.probes]
+        self._watches[worker_id] = watch = _Watch(worker, identity, tallies)
+        if self._running:
+            self._begin(watch)
+
+    def forget(self, worker_id: str) -> None:
+        """Stop probing the worker and forget its results."""
+        watch = self._watches.pop(worker_id, None)
+        for task in watch.tasks if watch else ():
+            task.cancel()
+
+    def verdict(self, worker_id: str, identity: ProcessIdentity) -> ProbeResult | None:
+        """The state of exactly this process's probes; None before the first response."""
+        watch = self._watches.get(worker_id)
+        result = watch.result if watch else None
+        return result if result and result.identity == identity else None
+
+    def failing(self, worker_id: str, identity: ProcessIdentity) -> str:
+        """The failure of exactly this process's probes, in words; empty if none is known."""
+        result = self.verdict(worker_id, identity)
+        return result.failing if result else ""
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Probe until asked to stop. It only leaves programs, in their threads, that don't end within `END_SECONDS`."""
+        self._running = True
+        try:
+            for watch in self._watches.values():
+                self._begin(watch)
+            await stopping.wait()
+        finally:
+            self._running = False
+            tasks = [task for watch in self._watches.values() for task in watch.tasks]
+            for watch in self._watches.values():
+                watch.tasks.clear()
+            for task in tasks:
+                task.cancel()
+            await _ended(tasks, END_SECONDS)
+            await _ended(self._asking, END_SECONDS)
+
+    def _begin(self, watch: _Watch) -> None:
+        for number, probe in enumerate(watch.worker.probes):
+            work = self._repeat(watch, number, probe)
+            watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
+
+    async def _repeat(self, watch: _Watch, number: int, probe: ProbeSettings) -> None:
+        age = platform.age_seconds(watch.identity.start)
+        await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
+        loop = asyncio.get_running_loop()
+        asked: asyncio.Task[ProbeAnswer] | None = None
+        while True:
+            async with self._lanes[probe.exec is not None, watch.tallies[number].failures == 0]:
+                begun, since = loop.time(), platform.since_boot()
+                if asked is None:
+                    asked = asyncio.create_task(ask(self._parts.host.config, watch.worker, probe, self._blocking))
+                    self._asking.add(asked)
+                    asked.add_done_callback(self._asking.discard)
+                try:  # one that doesn't return must not keep its slot
+                    await asyncio.wait({asked}, timeout=probe.timeout + MARGIN_SECONDS)
+                except asyncio.CancelledError:
+                    if probe.exec is None:  # a program goes on in its thread, and had better be seen to its end
+                        asked.cancel()
+                    raise
+            if not asked.done():
+                answer = ProbeAnswer(False, "the probe is stuck: its folder doesn't respond")
+            elif error := asked.exception():
+                log.error("a probe failed unexpectedly", exc_info=error)
+                answer, asked = ProbeAnswer(False, f"unexpected error: {describe(error)}"), None
+            else:
+                answer, asked = asked.result(), None
+            if answer.ok or self._lag(platform.since_boot() - since) < EXCUSED * probe.timeout:
+                self._count(watch, number, answer)
+            await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
+
+    def _count(self, watch: _Watch, number: int, answer: ProbeAnswer) -> None:
+        before = watch.result
+        watch.tallies[number] = watch.tallies[number].counted(answer)
+        failing = "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
+        watch.result = ProbeResult(watch.identity, failing, max(tally.failures for tally in watch.tallies))
+        worker_id = watch.worker.id
+        if bool(failing) != bool(before and before.failing):
+            self._changed(worker_id)
+        if failing and not (before and before.failing):
+            about = LogEvent.PROBE_FAILED.extra(worker_id=worker_id, reason=failing)
+            log.warning("%s: %s", worker_id, failing, extra=about)
+        elif before and before.failing and not failing:
+            log.info("%s: all probes pass again", worker_id, extra=LogEvent.PROBE_PASSED.extra(worker_id=worker_id))
+
+
+async def _ended(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
+    """Wait for these tasks up to a limit, and then cancel them."""
+    left = set(tasks)
+    if left:
+        _, left = await asyncio.wait(left, timeout=seconds)
+    for task in left:
+        task.cancel()
+    if left:
+        await asyncio.wait(left)
