@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from supervisor_core.alerts.oncall import OnCallAnswer, OnCallDirectory, on_call_sources
+from supervisor_core.alerts.oncall import OnCallDirectory, on_call_sources
 from supervisor_core.alerts.outside.notify import can_use
 from supervisor_core.common.service import RUNNING
 from supervisor_core.common.service_names import METRICS
@@ -160,17 +160,13 @@ def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:
     if not found:
         return [CheckResult(ON_CALL, True, "no source configured")]
     directory = OnCallDirectory(lambda: config)
+    remedy = "Correct the source. It must list email addresses or Slack user ids, as a JSON list or one on each line."
+    results = []
     with ThreadPoolExecutor(len(found)) as pool:
-        return [
-            CheckResult(ON_CALL, not answer.problem, f"{', '.join(keys)}: {answer.in_words()}", _on_call_remedy(answer))
-            for keys, answer in zip(found.values(), pool.map(directory.ask, found), strict=True)
-        ]
-
-
-def _on_call_remedy(answer: OnCallAnswer) -> str:
-    if not answer.problem:
-        return ""
-    return "Correct the source. It must list email addresses or Slack user ids, as a JSON list or one on each line."
+        for keys, answer in zip(found.values(), pool.map(directory.ask, found), strict=True):
+            message = f"{', '.join(keys)}: {answer.in_words()}"
+            results.append(CheckResult(ON_CALL, not answer.problem, message, remedy if answer.problem else ""))
+    return results
 
 
 def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:

@@ -118,33 +118,24 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
                 NAME, True, f"{message}; run `supervisor daemon stop --workers` first to stop them cleanly"
             )
         return CheckResult(NAME, True, "no systemd here, so workers outlive the daemon")
-    daemon = _daemon(config, root)
+    # The unit of the daemon; where none runs, our own, if systemd started us. Asking for the holder of a lock makes the
+    # lock's file, and we leave nothing behind.
+    pid: int | str | None = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
+    if not pid and STARTED_BY_SYSTEMD in os.environ:
+        pid = "self"
+    daemon = unit_of(root, pid) if pid else None
     passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
-    homes = [daemon, *_homes_of_workers(config, root), *passes]
-    asked = list(dict.fromkeys(unit for unit in homes if unit is not None and unit.is_service))
+    units = [daemon, *passes]
+    for worker_id in config.workers if config.state_dir.is_dir() else ():
+        record = read_record(config.state_dir, worker_id)
+        if record is not None and record.identity is not None and identify(record.identity.pid) == record.identity:
+            units.insert(1, unit_of(root, record.identity.pid))
+    services = list(dict.fromkeys(unit for unit in units if unit is not None and unit.is_service))
     try:
-        told = ask(asked)
+        told = ask(services)
     except (UnitsError, ProgramError) as error:
         return CheckResult(NAME, True, f"not checked: {error.message}")
     return _unit_result(daemon, told, stop_limit_seconds(config) + BEYOND_SECONDS)
-
-
-def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
-    """The unit of the daemon; where none runs, our own, if systemd started us."""
-    # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
-    pid = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
-    if pid:
-        return unit_of(root, pid)
-    return unit_of(root, "self") if STARTED_BY_SYSTEMD in os.environ else None
-
-
-def _homes_of_workers(config: SupervisorConfig, root: Path) -> Iterator[Unit | None]:
-    if not config.state_dir.is_dir():
-        return
-    for worker_id in config.workers:
-        record = read_record(config.state_dir, worker_id)
-        if record is not None and record.identity is not None and identify(record.identity.pid) == record.identity:
-            yield unit_of(root, record.identity.pid)
 
 
 def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
@@ -156,7 +147,12 @@ def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], nee
     if daemon is not None and not daemon.is_service:
         troubles.append(f"the daemon runs in a login session ({daemon.name}) and may end with it")
     if troubles:
-        return CheckResult(NAME, True, "; ".join(troubles), _remedy(wanted))
+        remedy = f"Run it as a service: {PAGE}."
+        if wanted:
+            settings = ", ".join(dict.fromkeys(setting for _, setting in wanted))
+            edit = "; ".join(f"systemctl edit {name}" for name in dict.fromkeys(name for name, _ in wanted))
+            remedy = f"Add below [Service]: {settings} ({edit}). No restart needed. See {PAGE}."
+        return CheckResult(NAME, True, "; ".join(troubles), remedy)
     if not told:
         return CheckResult(NAME, True, f"not run by systemd; {PAGE} has unit files")
     remarks = [f"{', '.join(told)}: workers outlive the daemon, and the stop timeout is long enough"]
@@ -177,12 +173,3 @@ def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str
     if allowed is not None and allowed < needed:
         words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s"
         yield words, f"TimeoutStopSec={needed:.0f}"
-
-
-def _remedy(wanted: list[tuple[str, str]]) -> str:
-    if not wanted:
-        return f"Run it as a service: {PAGE}."
-    names = list(dict.fromkeys(name for name, _ in wanted))
-    settings = list(dict.fromkeys(setting for _, setting in wanted))
-    edit = "; ".join(f"systemctl edit {name}" for name in names)
-    return f"Add below [Service]: {', '.join(settings)} ({edit}). No restart needed. See {PAGE}."

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import CommandDefinition, Extension, Output
@@ -24,9 +24,6 @@ from supervisor_core.plugins.rules import (
     digest_of,
     option_name_fault,
 )
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 LONGEST_PROBLEM = 300  # characters
 
@@ -54,42 +51,34 @@ def load_plugins() -> Plugins:
         return _loaded
 
 
-def _are_there() -> bool:
-    """False if no installed distribution names the group. `importlib.metadata` takes ten times as long to say so, which
-    each program that reads the configuration would pay."""
-    if any(hasattr(each, "find_distributions") and each is not PathFinder for each in sys.meta_path):
-        return True  # a finder that keeps distributions elsewhere
-    return any(map(_names_group, sys.path))
-
-
-def _names_group(place: str) -> bool:
+def _may_have_plugins(folder: str) -> bool:
     """True for a folder with a distribution that names the group, and for anything that isn't a folder."""
     try:
-        with os.scandir(place or ".") as found:
-            names = [each.path for each in found if each.name.endswith((".dist-info", ".egg-info"))]
+        with os.scandir(folder or ".") as entries:
+            infos = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
     except NotADirectoryError:
         return True
     except OSError:
         return False
-    return any(map(_has_group, names))
-
-
-def _has_group(folder: str) -> bool:
-    try:
-        return GROUP.encode() in Path(folder, "entry_points.txt").read_bytes()
-    except OSError:
-        return False
+    for info in infos:
+        with suppress(OSError):
+            if GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
+                return True
+    return False
 
 
 def _load() -> Plugins:
-    if not _are_there():
+    # `importlib.metadata` takes ten times as long to say that there are none, which each program that reads the
+    # configuration would pay. A finder of somebody else may keep distributions elsewhere.
+    finders = any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path)
+    if not finders and not any(map(_may_have_plugins, sys.path)):
         return Plugins()
     from importlib.metadata import entry_points
 
     commands: dict[str, CommandDefinition] = {}
     problems = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        origin = _origin(entry)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
         try:
             definition = _definition(entry.load(), origin)
             if definition.name in commands:
@@ -102,37 +91,32 @@ def _load() -> Plugins:
     return Plugins(tuple(commands.values()), tuple(problems))
 
 
-def _origin(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
-
-
 def _definition(found: object, origin: str) -> CommandDefinition:
     """The command of a plug-in; `ValueError` for one that isn't valid."""
     if not isinstance(found, PluginCommand):
         raise ValueError(f"it's {type(found).__name__}, not a PluginCommand")  # noqa: TRY004 (told like the others)
     if fault := command_name_fault(found.name, origin):
         raise ValueError(f"{found.name!a} {fault}")
-    for each in found.parameters:
-        if fault := option_name_fault(each.name):
-            raise ValueError(f"{each.name!a} {fault}")
+    for parameter in found.parameters:
+        if fault := option_name_fault(parameter.name):
+            raise ValueError(f"{parameter.name!a} {fault}")
     if found.role not in ROLES or found.runs not in PLACES or not 0 < found.timeout <= LONGEST_SECONDS:
         raise ValueError(f"its role, its place or its time limit (up to {LONGEST_SECONDS:g} s) isn't valid")
+    options = [repr(parameter) for parameter in found.parameters]
+    facts = {"origin": origin, "name": found.name, "options": options, "timeout": found.timeout}
     extension = Extension(
         origin,
-        "",
+        digest_of({**facts, "output": found.output, "runs": found.runs}),
         function=found.function,
         timeout=found.timeout,
         output=Output(found.output),
         on_host=found.runs == "host",
     )
-    options = [repr(each) for each in found.parameters]
-    facts = {"origin": origin, "name": found.name, "options": options, "timeout": found.timeout}
-    digest = digest_of({**facts, "output": found.output, "runs": found.runs})
     return added_command(
         found.name,
         found.summary,
         found.parameters,
-        replace(extension, digest=digest),
+        extension,
         role=found.role,
         approval=bool(found.approval),
         changes=bool(found.changes),

@@ -141,7 +141,7 @@ def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = Non
         error=error,
         pid=pid if has_pid else None,
         hostname=_one_line(document.get("hostname") or ""),
-        poll_seconds=float(poll) if has_poll else None,
+        poll_seconds=float(poll) if has_poll and poll is not None else None,
         progress=progress,
     )
 

@@ -225,8 +225,8 @@ class Pauses:
         """Restore the flag. It's recorded once an hour, and logged each time."""
         last, now = copy.get("restored_at"), datetime.now(UTC)
         age = RESTORED_AGAIN
-        with suppress(TypeError, ValueError):
-            age = now - from_text(last)
+        with suppress(ValueError):
+            age = now - from_text(str(last))
         if not timedelta() <= age < RESTORED_AGAIN:
             if not self._record(worker_id, found, held, refused=True):
                 return
