@@ -184,7 +184,7 @@ async def _get(config: SupervisorConfig, url: str, seconds: float, off_loop: Off
     except aiohttp.ClientHttpProxyError as error:
         return False, f"the proxy responds with HTTP {error.status}"
     except aiohttp.ClientResponseError:
-        return False, "the response isn't HTTP"
+        return False, "the response isn't valid HTTP"
     except aiohttp.ServerDisconnectedError:
         return False, "closed the connection without a response"
     except aiohttp.ClientError as error:

@@ -25,13 +25,6 @@ def test_it_fails_after_so_many_failures_in_a_row_and_one_good_answer_ends_that(
     assert bool(tally.failing()) is (row >= needed)
 
 
-def test_what_fails_is_named_with_how_often_and_the_last_words() -> None:
-    tally = Tally("http://h/…", 1).counted(BAD)
-    assert tally.failing() == "probe http://h/… failed: responded 500"
-    words = tally.counted(ProbeAnswer(False, "it is gone")).failing()
-    assert words == "probe http://h/… failed 2 times in a row: it is gone"
-
-
 @given(st.text(max_size=10), st.integers(0, 5), st.floats(0.01, 1000), st.floats(-1000, 10_000))
 def test_the_first_question_comes_one_interval_after_the_start_or_soon(
     worker_id: str, number: int, interval: float, age: float

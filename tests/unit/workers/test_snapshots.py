@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
@@ -94,36 +92,3 @@ def test_earlier_snapshots_stay_as_they_were_and_versions_rise_only_with_a_diffe
         said.append(json.dumps(following.as_json()))
         step.clear()
     assert [json.dumps(each.as_json()) for each in taken] == said
-
-
-def test_readers_see_whole_versions_that_only_rise_while_another_thread_changes_them() -> None:
-    """Each version has its number in two workers; a reader that saw two numbers would have seen half a change."""
-    current = Snapshot(0, NOW, {"A": running(1), "B": running(1)})
-    wrong: list[str] = []
-    done = threading.Event()
-
-    def read() -> None:
-        last = -1
-        while not done.is_set():
-            seen = current
-            pids = {worker.actual.pid for worker in seen.workers.values()}
-            if pids != {seen.version + 1} or seen.version < last:
-                wrong.append(f"version {seen.version} after {last} with {pids}")
-                return
-            last = seen.version
-
-    readers = [threading.Thread(target=read) for _ in range(3)]
-    usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for reader in readers:
-            reader.start()
-        for number in range(CHANGES):
-            current = current.changed({"A": running(number + 2), "B": running(number + 2)}, NOW)
-    finally:
-        done.set()
-        for reader in readers:
-            reader.join()
-        sys.setswitchinterval(usual)
-    assert wrong == []
-    assert current.version == CHANGES
