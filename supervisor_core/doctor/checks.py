@@ -27,7 +27,6 @@ class CheckResult:
     remedy: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """For `doctor --json`."""
         return {"name": self.name, "ok": self.ok, "message": self.message, "remedy": self.remedy}
 
 
@@ -41,7 +40,6 @@ class Check:
 
 
 def run_checks(table: Sequence[Check], config: SupervisorConfig) -> list[CheckResult]:
-    """Run all checks at the same time; their results in the order of the table."""
     threads = DaemonThreads("doctor", len(table))
     begun = time.monotonic()
     running = [(check, threads.submit(_run, check, config)) for check in table]

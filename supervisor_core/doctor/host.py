@@ -123,7 +123,6 @@ SETTING = "Set supervisor.state_dir to a folder on a local disk."
 
 
 def check_state_folder(config: SupervisorConfig) -> CheckResult:
-    """The folder that holds the ledger."""
     folder = config.state_dir
     if config.nas.root is not None and folder.is_relative_to(config.nas.root):
         return CheckResult(STATE_FOLDER, False, f"{folder} is on the shared drive, {config.nas.root}", SETTING)

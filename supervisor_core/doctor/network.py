@@ -64,7 +64,6 @@ def _some(ways: dict[str, str], proxy: str) -> str:
 
 
 def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
-    """Each host that is connected to, with one of its URLs."""
     urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
     urls += [each.address for each in config.alerts.outside if each.format != NOTIFY]
     urls += [config.alerts.deadman_url.get_secret_value()]
@@ -75,7 +74,6 @@ def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
 
 
 def check_receivers(config: SupervisorConfig) -> Sequence[CheckResult]:
-    """Reach each receiver of alerts."""
     said = config.alerts
     off = [CheckResult(WEBHOOK, True, "off: alerts.webhook.url isn't set")] if not said.webhook.address else []
     places = {each.label: f"alerts.receivers[{number}].url" for number, each in enumerate(said.receivers)}
@@ -170,7 +168,6 @@ def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:
 
 
 def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:
-    """The checks of `supervisor fleet doctor`, each as `fleet_…`."""
     if not config.fleet.role:
         return [CheckResult(FLEET, True, "this host isn't in a fleet")]
     from supervisor_core.fleet.members.checks import check_fleet as check  # imports nkeys

@@ -46,7 +46,6 @@ class Unit(NamedTuple):
 
 
 def has_systemd(root: Path) -> bool:
-    """True where the system was booted with systemd."""
     return (root / BOOTED).is_dir()
 
 

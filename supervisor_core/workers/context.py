@@ -85,7 +85,6 @@ def open_drive(config: SupervisorConfig) -> Drive:
 
 
 def open_doors(config: SupervisorConfig) -> HostContext:
-    """The context of the host that this configuration describes."""
     drive = open_drive(config)
     return HostContext(
         config=config,

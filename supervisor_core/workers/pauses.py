@@ -161,8 +161,7 @@ class Pauses:
     def preview(self, worker_id: str) -> Pause | None:
         """The result of `read`, without changing anything, for callers that don't own the worker."""
         try:
-            (flag,) = _FlagRead.answer([_FlagRead(self._drive, self._folder, worker_id)])
-            return self.look(worker_id, flag, flag_known=True)
+            return self.look(worker_id, self._ask(worker_id), flag_known=True)
         except (DriveUnavailable, OSError):
             return _pause(self._copy(worker_id).get("pause"))
 
@@ -248,7 +247,6 @@ class Pauses:
         return True
 
     def _signed(self, worker_id: str, pause: Pause) -> Pause:
-        """The same pause, signed if there is a secret."""
         if not self._secret:
             return pause._replace(signature="")
         about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
@@ -271,6 +269,10 @@ class Pauses:
         if not copy.get("waits"):
             return PauseResult(on_drive=True)
         return alone(self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at")))
+
+    def _ask(self, worker_id: str) -> Pause | None:
+        (found,) = _FlagRead.answer([_FlagRead(self._drive, self._folder, worker_id)])
+        return found
 
     def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
         """True if the drive was replaced since. A missing flag on a new drive doesn't end a pause."""

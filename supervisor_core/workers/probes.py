@@ -229,31 +229,17 @@ async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[tuple[int,
     return list(dict.fromkeys((int(family), str(address[0])) for family, *_, address in found))
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """The state of one process's probes."""
-
-    identity: ProcessIdentity
-    failing: str = ""
-    """The probes that failed often enough, in words; empty while all pass."""
-    failures: int = 0
-    """The most failures in a row of one probe, enough or not."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tally:
-    """The results of one probe."""
+    """The failures in a row of one probe; `needed` of them count as failing."""
 
     name: str
     needed: int
-    """The number of failures in a row after which it counts as failing."""
     failures: int = 0
     words: str = ""
 
-    def counted(self, answer: ProbeAnswer) -> Tally:
-        """The tally with one more result; a pass clears the failures."""
-        failures = 0 if answer.ok else self.failures + 1
-        return Tally(self.name, self.needed, failures, answer.words)
+    def count(self, answer: ProbeAnswer) -> None:
+        self.failures, self.words = 0 if answer.ok else self.failures + 1, answer.words
 
     def failing(self) -> str:
         """The failure in words; empty if it passes."""
@@ -271,17 +257,17 @@ def first_wait(worker_id: str, number: int, interval: float, age_seconds: float)
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """A probed process. Other threads only read `result`, which is replaced as a whole."""
+    """A probed process. Other threads only read `failing`: the probes that failed often enough, in words."""
 
     worker: WorkerSettings
     identity: ProcessIdentity
     tallies: list[Tally]
-    result: ProbeResult | None = None
+    failing: str = ""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
 
 class Prober:
-    """Probes while `run` runs. `verdict` and `failing` may be called from any thread; the others from the event loop.
+    """Probes while `run` runs. `failing` may be called from any thread; the others from the event loop.
 
     `blocking` must be its own, with `THREADS` threads. `lag` returns the time in which nothing was scheduled within
     some seconds: a failure while we didn't run ourselves isn't counted.
@@ -309,7 +295,6 @@ class Prober:
         }
 
     def worker(self, worker_id: str, worker: WorkerSettings, identity: ProcessIdentity | None) -> None:
-        """Take the worker's current process and settings; None without a process."""
         there = self._watches.get(worker_id)
         if there is not None and there.identity == identity and there.worker.probes == worker.probes:
             there.worker = worker
@@ -329,16 +314,10 @@ class Prober:
         for task in watch.tasks if watch else ():
             task.cancel()
 
-    def verdict(self, worker_id: str, identity: ProcessIdentity) -> ProbeResult | None:
-        """The state of exactly this process's probes; None before the first response."""
-        watch = self._watches.get(worker_id)
-        result = watch.result if watch else None
-        return result if result and result.identity == identity else None
-
     def failing(self, worker_id: str, identity: ProcessIdentity) -> str:
         """The failure of exactly this process's probes, in words; empty if none is known."""
-        result = self.verdict(worker_id, identity)
-        return result.failing if result else ""
+        watch = self._watches.get(worker_id)
+        return watch.failing if watch and watch.identity == identity else ""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Probe until asked to stop. It only leaves programs, in their threads, that don't end within `END_SECONDS`."""
@@ -392,17 +371,16 @@ class Prober:
             await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
 
     def _count(self, watch: _Watch, number: int, answer: ProbeAnswer) -> None:
-        before = watch.result
-        watch.tallies[number] = watch.tallies[number].counted(answer)
-        failing = "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
-        watch.result = ProbeResult(watch.identity, failing, max(tally.failures for tally in watch.tallies))
-        worker_id = watch.worker.id
-        if bool(failing) != bool(before and before.failing):
-            self._changed(worker_id)
-        if failing and not (before and before.failing):
+        watch.tallies[number].count(answer)
+        before, watch.failing = watch.failing, "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
+        worker_id, failing = watch.worker.id, watch.failing
+        if bool(failing) == bool(before):
+            return
+        self._changed(worker_id)
+        if failing:
             about = LogEvent.PROBE_FAILED.extra(worker_id=worker_id, reason=failing)
             log.warning("%s: %s", worker_id, failing, extra=about)
-        elif before and before.failing and not failing:
+        else:
             log.info("%s: all probes pass again", worker_id, extra=LogEvent.PROBE_PASSED.extra(worker_id=worker_id))
 
 

@@ -351,8 +351,6 @@ def _remove(connection: Connection, supervisor_id: str, team_id: str, agent_id: 
 
 @dataclass(frozen=True, slots=True)
 class TeamMember:
-    """A present or former member of a team."""
-
     agent_id: str
     role: str
     left_at: datetime | None = None
@@ -360,8 +358,6 @@ class TeamMember:
 
 @dataclass(frozen=True, slots=True)
 class TeamPicture:
-    """A team with its members."""
-
     name: str
     objective: str
     members: tuple[TeamMember, ...]

@@ -41,8 +41,6 @@ INTERRUPTED_FOR = timedelta(days=1)
 
 
 class DiskSpace(NamedTuple):
-    """The free space of a disk, in bytes."""
-
     free: int
     total: int
 
@@ -55,8 +53,6 @@ class Outage(NamedTuple):
 
 
 class InterruptedCommand(NamedTuple):
-    """The newest command for a worker that was interrupted."""
-
     worker_id: str
     words: str
     at: datetime
@@ -148,7 +144,6 @@ def _read_commands(facts: HostFacts) -> list[TargetReading]:
 
 
 def _read_supervisors(facts: HostFacts) -> list[TargetReading]:
-    """The supervisors that are or were unresponsive."""
     silent = facts.silent or {}
     well = "it sends heartbeats again, or was stopped or removed"
     readings = {
@@ -163,7 +158,6 @@ def _read_supervisors(facts: HostFacts) -> list[TargetReading]:
 
 
 def _news(facts: HostFacts, readings: Mapping[Target, Reading]) -> list[TargetReading]:
-    """The readings of a problem, and those that end one."""
     return [
         TargetReading(target, reading)
         for target, reading in readings.items()

@@ -111,7 +111,6 @@ class Condition(StrEnum):
 
     @property
     def fine(self) -> bool:
-        """True if it needs no attention."""
         return self in (Condition.WELL, Condition.PAUSED)
 
     @property
@@ -165,8 +164,6 @@ class Reading:
 
 
 class TargetReading(NamedTuple):
-    """The reading of one target."""
-
     target: Target
     reading: Reading
 

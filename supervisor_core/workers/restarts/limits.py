@@ -68,7 +68,6 @@ class Quarantines:
         self._home = state_dir / HOME
 
     def read(self, worker_id: str) -> Quarantine | None:
-        """The quarantine of this worker; None without one."""
         path = self._path(worker_id)
         try:
             document = read_json(path)

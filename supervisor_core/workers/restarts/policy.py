@@ -255,6 +255,5 @@ def signal_from_outside(number: int) -> bool:
 
 
 def signal_in(words: str) -> int | None:
-    """The signal in the words of `exit_in_words`; None without one."""
     found = _SIGNAL.search(words)
     return getattr(signal, found[1], None) if found else None

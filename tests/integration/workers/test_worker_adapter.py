@@ -173,24 +173,46 @@ def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     made.end()
 
 
-def test_a_worker_is_started_once_stopped_and_started_again(stage: Stage) -> None:
+def test_a_worker_added_does_not_run_until_it_is_started(stage: Stage) -> None:
     stage.add("OrionMX")
-    earlier = stage.adapter.state("OrionMX")
-    assert earlier.presence is Presence.STOPPED
-    assert stage.adapter.stop("OrionMX").stopped, "it isn't running"
+    assert stage.adapter.state("OrionMX").presence is Presence.STOPPED
     identity = stage.adapter.start("OrionMX")
     found = stage.adapter.state("OrionMX")
     assert (found.presence, found.identity) == (Presence.RUNNING, identity)
     assert found.record is not None
     assert found.record.spec_hash == stage.config.spec_hash(stage.config.worker("OrionMX"))
-    for look in ((), (earlier,)):
-        with pytest.raises(RefusedError):
-            stage.adapter.start("OrionMX", *look)
-    assert stage.adapter.state("OrionMX").identity == identity
+
+
+def test_a_stop_ends_it_and_it_can_be_started_again(stage: Stage) -> None:
+    stage.add("OrionMX")
+    identity = stage.adapter.start("OrionMX")
     report = stage.adapter.stop("OrionMX")
     assert (report.state, report.exit_code) == ("stopped", -15)
     assert stage.adapter.state("OrionMX").presence is Presence.STOPPED
     assert stage.adapter.start("OrionMX") != identity
+
+
+def test_a_second_start_is_refused(stage: Stage) -> None:
+    stage.add("OrionMX")
+    identity = stage.adapter.start("OrionMX")
+    with pytest.raises(RefusedError):
+        stage.adapter.start("OrionMX")
+    assert stage.adapter.state("OrionMX").identity == identity
+
+
+def test_a_look_from_before_somebody_else_started_it_does_not_start_a_second_copy(stage: Stage) -> None:
+    stage.add("OrionMX")
+    looked = stage.adapter.state("OrionMX")
+    identity = stage.adapter.start("OrionMX")
+    with pytest.raises(RefusedError):
+        stage.adapter.start("OrionMX", looked)
+    assert stage.adapter.state("OrionMX").identity == identity
+
+
+def test_to_stop_or_remove_what_does_not_run_is_success(stage: Stage) -> None:
+    stage.add("OrionMX")
+    assert stage.adapter.stop("OrionMX").stopped
+    assert stage.adapter.remove("OrionMX").stopped
 
 
 def test_what_can_not_be_started_is_an_error_and_is_not_there(stage: Stage) -> None:

@@ -19,7 +19,7 @@ def test_it_fails_after_so_many_failures_in_a_row_and_one_good_answer_ends_that(
 ) -> None:
     tally = Tally("http://h/…", needed)
     for ok in answers:
-        tally = tally.counted(GOOD if ok else BAD)
+        tally.count(GOOD if ok else BAD)
     row = next((number for number, ok in enumerate(reversed(answers)) if ok), len(answers))
     assert tally.failures == row
     assert bool(tally.failing()) is (row >= needed)
