@@ -285,14 +285,6 @@ class Snapshot:
             return self
         return Snapshot(self.version + 1, taken_at, workers)
 
-    def as_json(self) -> dict[str, Any]:
-        """A new dictionary for programs, which the caller may change."""
-        return {
-            "version": self.version,
-            "taken_at": to_text(self.taken_at),
-            "workers": {worker_id: worker.as_json() for worker_id, worker in self.workers.items()},
-        }
-
 
 def _in_utc(value: object, *names: str) -> None:
     """Convert these times of a frozen value to UTC, or refuse them."""
@@ -303,13 +295,5 @@ def _in_utc(value: object, *names: str) -> None:
 
 
 def _as_json(part: DesiredState | ActualState | Reconciliation) -> dict[str, Any]:
-    return {each.name: _plain(getattr(part, each.name)) for each in fields(part)}
-
-
-def _plain(value: object) -> object:
-    """The value as plain JSON."""
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, WorkerState | Health):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    values = ((field.name, getattr(part, field.name)) for field in fields(part))
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values}
