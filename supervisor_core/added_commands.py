@@ -19,7 +19,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.reports.files import keep_output, masking_of
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.programs import ProgramResult, run_command
+from supervisor_core.host.programs import run_command
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.planned_runs import PlannedRun, plan_run, run_facts
 from supervisor_core.plugins import CommandCall, CommandResult, ProgramOutput
@@ -100,20 +100,18 @@ def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
         timeout=planned.extension.timeout,
         keep_bytes=MOST_BYTES,
     )
-    error = describe_end(job.command, done, planned.extension.timeout)
+    error, code = "", done.exit_code
+    if done.timed_out:
+        killed, limit = (
+            "was killed" if code is not None else "couldn't be killed",
+            format_span(planned.extension.timeout),
+        )
+        error = f"{job.command} {killed}: it ran for more than {limit}. To allow more, change its timeout."
+    elif code:
+        error = f"{job.command} crashed ({signal_name(-code)})." if code < 0 else f"{job.command} exited (code {code})."
     if error and (said := last_lines(done.errors or done.output, masking_of(host.config))):
         error = f"{error}\n{said}"
     return _Ended(error, "", done.output, done.truncated, done.exit_code)
-
-
-def describe_end(name: str, done: ProgramResult, timeout: float) -> str:
-    """The failure of a program in words; empty for a success."""
-    if done.timed_out:
-        killed = "was killed" if done.exit_code is not None else "couldn't be killed"
-        return f"{name} {killed}: it ran for more than {format_span(timeout)}. To allow more, change its timeout."
-    if done.exit_code is not None and done.exit_code < 0:
-        return f"{name} crashed ({signal_name(-done.exit_code)})."
-    return f"{name} exited (code {done.exit_code})." if done.exit_code else ""
 
 
 def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:

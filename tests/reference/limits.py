@@ -36,7 +36,7 @@ from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
-from supervisor_core.plugins.rules import LONGEST_SECONDS
+from supervisor_core.plugins.loading import LONGEST_SECONDS
 from supervisor_core.storage import shared_database, supervisors, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
