@@ -28,8 +28,6 @@ LARGEST_PID = 2**31 - 1
 
 
 class Health(StrEnum):
-    """The words of `status`."""
-
     HEALTHY = "healthy"
     """Running, with a fresh heartbeat if one is expected, and passing probes."""
     STALE = "stale"
@@ -45,8 +43,6 @@ class Health(StrEnum):
 
 
 class WorkerState(StrEnum):
-    """The state in a worker's life cycle."""
-
     STOPPED = "stopped"
     STARTING = "starting"
     RUNNING = "running"
@@ -54,9 +50,7 @@ class WorkerState(StrEnum):
     STUCK = "stuck"
     """A process can't be stopped, or may be a second copy. Somebody must look."""
     BACKING_OFF = "backing_off"
-    """The worker waits for its next automatic restart."""
     QUARANTINED = "quarantined"
-    """The worker isn't restarted automatically, after too many restarts or by its configuration."""
 
 
 class Heartbeat(NamedTuple):
@@ -81,7 +75,6 @@ class Observation(NamedTuple):
     quarantined: bool = False
     """Quarantined in the configuration: if it runs, it continues, and isn't started again."""
     quarantine: str = ""
-    """The reason of its quarantine; empty without one."""
     unverifiable: str = ""
     """Why it's unknown whether it runs, and what to do; empty if it's known."""
     frozen_seconds: float | None = None
@@ -93,11 +86,9 @@ class Observation(NamedTuple):
     heartbeat_file: str = ""
     """The file that it must replace regularly; empty if no heartbeat is expected."""
     heartbeat_known: bool = True
-    """False while the drive is away."""
     max_age_seconds: float = 300.0
     """0 if no heartbeat is expected."""
     pid: int | None = None
-    """The running process."""
     others: tuple[int, ...] = ()
     """Further processes that look like the same worker."""
     probe_failing: str = ""

@@ -117,7 +117,6 @@ class Lifecycle:
 
     seen: WorkerState = WorkerState.STOPPED
     in_hand: str = ""
-    """The current activity, in a word; empty without one."""
     moving: WorkerState | None = None
     """Starting or stopping, if the activity does that; None if it leaves the processes alone."""
     waits: RestartDecision | None = None

@@ -39,8 +39,6 @@ class TeamError(SupervisorError, ValueError):
 
 
 class MemberRole(StrEnum):
-    """The role of an agent in a team."""
-
     LEAD = "LEAD"
     MEMBER = "MEMBER"
     TRAINEE = "TRAINEE"

@@ -67,24 +67,19 @@ class HostFacts:
     host: str
     at: datetime
     drive: Outage | None = None
-    """Why the drive can't be reached."""
     drive_room: DiskSpace | None = None
     disk_room: DiskSpace | None = None
     disk: str = ""
-    """The path of the disk."""
     shared_database: bool = False
     """True if one is configured."""
     database: Outage | None = None
     running: int = 0
-    """The number of running workers with a heartbeat."""
     skewed: Collection[str] = ()
-    """The running workers whose heartbeats are in the future."""
     cut_off: Collection[InterruptedCommand] = ()
     silent: Mapping[str, str | None] | None = None
     """Other supervisors that are unresponsive, each with a description. Empty: it responds. None: not heard yet, so its
     last condition holds."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
-    """The last conditions of the host's parts."""
 
 
 def read_host(facts: HostFacts) -> list[TargetReading]:
@@ -114,7 +109,6 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
 
 
 def is_skewed(status: WorkerStatus) -> bool:
-    """True if this worker runs, and its heartbeat is in the future."""
     seen = status.observation
     return seen.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and seen.heartbeat_known
 

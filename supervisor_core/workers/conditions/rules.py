@@ -81,14 +81,12 @@ class Condition(StrEnum):
     UNKNOWN = "unknown"
     """Unknown whether it runs, as before the first observation."""
     MISSING = "missing"
-    """It runs without a heartbeat since its start."""
     STALE = "stale"
     FROZEN = "frozen"
     STUCK = "stuck"
     """Some of its processes can't be stopped, or it sends heartbeats without progress."""
     DOWN = "down"
     RESTART_LIMIT = "restart_limit"
-    """Quarantined after too many restarts, until a person ends it."""
     FLAPPING = "flapping"
     DISK_LOW = "disk_low"
     DRIVE_UNREACHABLE = "drive_unreachable"
@@ -99,9 +97,7 @@ class Condition(StrEnum):
     REFUSED = "refused"
     """A host of the fleet has refused messages that weren't its hub's."""
     FIRING = "firing"
-    """Another program says so."""
     STORM = "storm"
-    """Many targets have a problem at once."""
 
     @property
     def word(self) -> str:
@@ -152,13 +148,11 @@ class Reading:
     condition: Condition
     reason: str
     since: datetime
-    """Its beginning, as precisely as it's known."""
     held_until: datetime | None = None
     """The time until which it isn't reported, since the worker was just started or will be restarted soon."""
     healing: bool = False
     """True if `held_until` waits for its restart policy."""
     restarts_at: datetime | None = None
-    """The time of its next automatic restart."""
     severity: Severity | None = None
     """Its severity, if it doesn't follow from the condition."""
 
@@ -273,7 +267,6 @@ def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
 
 
 def _not_running(status: WorkerStatus) -> Reading | None:
-    """The condition of a worker that is stopped, starting or stopping."""
     decision, at = status.decision, status.at
     if status.state is WorkerState.STOPPING:
         return None

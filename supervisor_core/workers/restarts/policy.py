@@ -51,7 +51,6 @@ class WorkerRun:
     ended_at: datetime
     exit_code: int | None = None
     start_asked: bool = False
-    """True if a person or a change of the configuration requested its start."""
     end_asked: bool = False
     """True if its end was requested: it didn't exit on its own."""
     lived_seconds: float | None = None
