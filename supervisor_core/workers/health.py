@@ -28,6 +28,8 @@ LARGEST_PID = 2**31 - 1
 
 
 class Health(StrEnum):
+    """The words of `status`."""
+
     HEALTHY = "healthy"
     """Running, with a fresh heartbeat if one is expected, and passing probes."""
     STALE = "stale"
@@ -43,14 +45,22 @@ class Health(StrEnum):
 
 
 class WorkerState(StrEnum):
+    """The state in a worker's life cycle."""
+
     STOPPED = "stopped"
+    """No process of the worker exists."""
     STARTING = "starting"
+    """The worker is being started."""
     RUNNING = "running"
+    """The worker runs."""
     STOPPING = "stopping"
+    """The worker is being stopped."""
     STUCK = "stuck"
     """A process can't be stopped, or may be a second copy. Somebody must look."""
     BACKING_OFF = "backing_off"
+    """The worker waits for its next automatic restart."""
     QUARANTINED = "quarantined"
+    """The worker isn't restarted automatically, after too many restarts or by its configuration."""
 
 
 class Heartbeat(NamedTuple):

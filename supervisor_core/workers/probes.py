@@ -11,10 +11,11 @@ import ipaddress
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 from supervisor_core.common.errors import describe
@@ -23,7 +24,7 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import one_line
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
-from supervisor_core.host.network import NetworkError, certificate_problem
+from supervisor_core.host.network import Network, NetworkError, certificate_problem
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.programs import ProgramError, run_command
@@ -32,19 +33,12 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.restarts.policy import exit_in_words
 from supervisor_core.workers.worker import masked
 
-if TYPE_CHECKING:
-    from aiohttp.abc import ResolveResult
-
 MARGIN_SECONDS = 8.0
 """The time for a late program to stop, to be killed, and to have its output read."""
 
 LONGEST_WORDS = 200
 LONGEST_NAME = 80
 """The most characters shown of a response, and of a program with its arguments."""
-
-BODY_BYTES = 16 * 1024
-BODY_SECONDS = 0.5
-"""The time to read some of the body, which we ignore: a server that is cut off may log an error."""
 
 KEPT_BYTES = 8 * 1024
 """The bytes kept of a program's output; its last line is enough."""
@@ -68,6 +62,8 @@ END_SECONDS = 2.0
 
 log = logging.getLogger(__name__)
 
+_GOOD = range(200, 400)
+
 OffLoop = Callable[..., Awaitable[Any]]
 """Calls its first argument with the others in a thread; awaiting it gives the result."""
 
@@ -78,6 +74,10 @@ class ProbeAnswer:
 
     ok: bool
     words: str
+
+
+class _BadAnswer(Exception):
+    """The response is bad; the words say why."""
 
 
 def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> str:
@@ -104,22 +104,20 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
     try:
         if probe.exec is not None:
             ok, words = await off_loop(_run, config, worker, probe)
-        elif probe.http is not None:
-            ok, words = await _get(config, probe.http.get_secret_value(), probe.timeout, off_loop)
         else:
             async with asyncio.timeout(probe.timeout):
-                ok, words = await _connect(probe.tcp or "", probe.timeout, off_loop)
+                get = _get(probe, config.network, off_loop) if probe.http else None
+                ok, words = await (get or _connect(probe, off_loop))
     except TimeoutError:
         ok, words = False, f"no response within {probe.timeout:g} s"
+    except _BadAnswer as answer:
+        ok, words = False, str(answer)
     except NetworkError as error:
         ok, words = False, error.message.rstrip(".")
     except ProgramError as error:
         ok, words = False, str(error)
-    except socket.gaierror as error:
-        ok, words = False, f"{error.filename} can't be resolved: {error.strerror}"
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-        ok, words = False, f"connection failed: {reason}"
+        ok, words = False, _trouble(error)
     except ValueError:  # a name that no resolver takes
         ok, words = False, "the address is invalid"
     return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
@@ -137,96 +135,77 @@ def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings)
     return False, exit_in_words(ran.exit_code) + (f": {said[-1].strip()}" if said else "")
 
 
-async def _get(config: SupervisorConfig, url: str, seconds: float, off_loop: OffLoop) -> tuple[bool, str]:
-    """The response to a GET. A redirect is a response; it isn't followed."""
-    import aiohttp  # only where a probe needs it
-    from aiohttp.abc import AbstractResolver
-
-    class Resolver(AbstractResolver):
-        """The library's own resolver would use a thread that the program waits for at its end."""
-
-        async def resolve(
-            self,
-            host: str,
-            port: int = 0,
-            family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002
-        ) -> list[ResolveResult]:
-            numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-            return [
-                {"hostname": host, "host": address, "port": port, "family": found, "proto": 0, "flags": numeric}
-                for found, address in await _addresses(host, port, off_loop)
-            ]
-
-        async def close(self) -> None:
-            pass
-
-    network = config.network
-    try:
-        async with asyncio.timeout(seconds) as bound:
-            proxy, tls = network.proxy(url), await off_loop(network.tls_for, url)
-            connector = aiohttp.TCPConnector(resolver=Resolver(), ssl=tls or True, force_close=True)
-            async with (
-                aiohttp.ClientSession(
-                    connector=connector,
-                    cookie_jar=aiohttp.DummyCookieJar(),
-                    timeout=aiohttp.ClientTimeout(total=None),
-                    headers={"User-Agent": f"supervisor/{__version__}"},
-                    skip_auto_headers=["Accept-Encoding"],
-                    auto_decompress=False,
-                ) as session,
-                session.get(url, proxy=proxy, allow_redirects=False) as response,
-            ):
-                bound.reschedule(None)  # it was in time
-                with suppress(OSError, aiohttp.ClientError, asyncio.IncompleteReadError):  # or a timeout
-                    async with asyncio.timeout(BODY_SECONDS):
-                        await response.content.readexactly(BODY_BYTES)
-                return response.ok, f"responded {response.status} {response.reason or ''}".rstrip()
-    except aiohttp.ClientHttpProxyError as error:
-        return False, f"the proxy responds with HTTP {error.status}"
-    except aiohttp.ClientResponseError:
-        return False, "the response isn't valid HTTP"
-    except aiohttp.ServerDisconnectedError:
-        return False, "closed the connection without a response"
-    except aiohttp.ClientError as error:
-        if rejected := certificate_problem(error):
-            return False, rejected
-        cause = getattr(error, "os_error", None) or error
-        if isinstance(error, aiohttp.ClientSSLError) or type(cause).__module__ == "ssl":
-            return False, f"TLS failed: {getattr(cause, 'reason', None) or cause}"
-        if isinstance(cause, OSError | ValueError):
-            raise cause from None
-        return False, f"connection failed: {cause or type(cause).__name__}"
-
-
-async def _connect(address: str, seconds: float, off_loop: OffLoop) -> tuple[bool, str]:
-    """A connection to the first address of the host that accepts one. It's closed without waiting."""
-    host, _, port = address.rpartition(":")
+async def _connect(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
+    name, _, port = (probe.tcp or "").rpartition(":")
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    addresses = await _addresses(host.strip("[]"), int(port), off_loop)
-    for left, (_, found) in zip(range(len(addresses), 0, -1), addresses, strict=True):
+    deadline = loop.time() + probe.timeout
+    addresses = await _addresses(name.strip("[]"), int(port), off_loop)
+    for number, address in enumerate(addresses, 1):
         try:
-            async with asyncio.timeout((deadline - loop.time()) / left):
-                _, writer = await asyncio.open_connection(found, int(port))
+            async with asyncio.timeout((deadline - loop.time()) / (len(addresses) - number + 1)):
+                _, writer = await asyncio.open_connection(address, int(port))
             writer.transport.abort()
             break
         except OSError:  # a timeout is one as well
-            if left == 1:
+            if number == len(addresses):
                 raise
     return True, "accepts connections"
 
 
-async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[tuple[int, str]]:
-    """The families and addresses of a host; `gaierror` with the host's name if there are none."""
+async def _get(probe: ProbeSettings, network: Network, off_loop: OffLoop) -> tuple[bool, str]:
+    """The response to a GET. A redirect is a response; it isn't followed."""
+    import aiohttp  # late: a host without such a probe need not load it
+
+    class Resolver(aiohttp.abc.AbstractResolver):
+        """aiohttp's own uses a thread that the program waits for at its end."""
+
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        ) -> list[aiohttp.abc.ResolveResult]:
+            return [
+                {"hostname": host, "host": address, "port": port, "family": family, "proto": 0, "flags": 0}
+                for address in await _addresses(host, port, off_loop)
+            ]
+
+        async def close(self) -> None:
+            """There's nothing to close."""
+
+    url = probe.http.get_secret_value() if probe.http else ""
+    tls = await off_loop(network.tls_for, url)
+    headers = {"User-Agent": f"supervisor/{__version__}"}
+    connector = aiohttp.TCPConnector(resolver=Resolver(), force_close=True, ssl=tls or True)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=connector, headers=headers, timeout=aiohttp.ClientTimeout()) as session,
+            session.get(url, proxy=network.proxy(url), allow_redirects=False) as response,
+        ):
+            return response.status in _GOOD, f"responded {response.status} {response.reason or ''}".rstrip()
+    except aiohttp.ClientHttpProxyError as error:
+        raise _BadAnswer(f"the proxy responds with HTTP {error.status}") from None
+    except aiohttp.ClientResponseError:
+        raise _BadAnswer("the response isn't HTTP") from None
+    except aiohttp.ServerDisconnectedError:
+        raise _BadAnswer("closed the connection without a response") from None
+
+
+async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
+    """The addresses of a host. The loop's own resolver would use a thread that the program waits for at its end."""
     with suppress(ValueError):
-        address = ipaddress.ip_address(host)
-        return [(socket.AF_INET if address.version == 4 else socket.AF_INET6, str(address))]
+        return [str(ipaddress.ip_address(host))]
     try:
         found = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except socket.gaierror as error:
-        error.filename = host
-        raise
-    return list(dict.fromkeys((int(family), str(address[0])) for family, *_, address in found))
+        raise _BadAnswer(f"{host} can't be resolved: {error.strerror}") from None
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _trouble(error: OSError) -> str:
+    if rejected := certificate_problem(error):
+        return rejected
+    if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
+        return f"TLS failed: {getattr(error.__cause__ or error, 'reason', None) or error}"
+    reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return f"connection failed: {reason}"
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ def test_a_body_without_an_end_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_whatever_comes_back_is_told_in_a_line(tmp_path: Path) -> None:
-    invalid = "the response isn't valid HTTP"
+    invalid = "the response isn't HTTP"
     for response, ok, words in (
         (b"HTTP/1.1 103 Early Hints\r\nX: y\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", True, "responded 200 OK"),
         (b"HTTP/1.1 200\r\n\r\n", True, "responded 200"),
@@ -95,7 +95,7 @@ def test_whatever_comes_back_is_told_in_a_line(tmp_path: Path) -> None:
         (b"HTTP/1.1 200 OK\r\nX", False, "closed the connection without a response"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", False, invalid),
         (b"\x16" * 100_000, False, invalid),
-        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000, False, invalid),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, False, invalid),
         (b"HTTP/1.1 500 \x1b[31m\xff\r\n\r\n", False, r"responded 500 \x1b[31m\udcff"),
     ):
         with raw_server(says(response)) as port:
