@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,13 +47,6 @@ class Unit(NamedTuple):
 
 def has_systemd(root: Path) -> bool:
     return (root / BOOTED).is_dir()
-
-
-def is_container(root: Path) -> bool:
-    """True in a container, as far as it can be seen from inside."""
-    if any((root / name).exists() for name in CONTAINER_FILES):
-        return True
-    return CONTAINER_WORDS.search(_read(root / "proc/1/cgroup")) is not None
 
 
 def unit_of(root: Path, pid: int | str) -> Unit | None:
@@ -111,7 +104,8 @@ WANTED = {
 def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResult:
     """A warning fails nothing: the supervisor works, until it is stopped. `root` is where the system is."""
     if not has_systemd(root):
-        if is_container(root):
+        cgroup = _read(root / "proc/1/cgroup")
+        if any((root / name).exists() for name in CONTAINER_FILES) or CONTAINER_WORDS.search(cgroup):
             message = "in a container, workers outlive the daemon but end with the container"
             return CheckResult(
                 NAME, True, f"{message}; run `supervisor daemon stop --workers` first to stop them cleanly"
@@ -140,9 +134,14 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
 def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
     troubles, wanted = [], []
     for name, unit in told.items():
-        for words, setting in _troubles(unit, needed):
-            troubles.append(f"{name} has {words}")
-            wanted.append((name, setting))
+        for key, (value, otherwise) in WANTED.items():
+            if unit.get(key, value) != value:  # an old systemd lacks some
+                troubles.append(f"{name} has {key}={unit[key]}: {otherwise}")
+                wanted.append((name, f"{key}={value}"))
+        allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
+        if allowed is not None and allowed < needed:
+            troubles.append(f"{name} has TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s")
+            wanted.append((name, f"TimeoutStopSec={needed:.0f}"))
     if daemon is not None and not daemon.is_service:
         troubles.append(f"the daemon runs in a login session ({daemon.name}) and may end with it")
     if troubles:
@@ -161,14 +160,3 @@ def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], nee
     if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
         remarks.append("no WatchdogSec, so a hung daemon isn't restarted")
     return CheckResult(NAME, True, "; ".join(remarks))
-
-
-def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str]]:
-    """The problems of a unit, each with the setting that fixes it; without properties that an old systemd lacks."""
-    for name, (value, otherwise) in WANTED.items():
-        if unit.get(name, value) != value:
-            yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"
-    allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
-    if allowed is not None and allowed < needed:
-        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s"
-        yield words, f"TimeoutStopSec={needed:.0f}"

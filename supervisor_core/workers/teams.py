@@ -131,7 +131,8 @@ class TeamManager:
 
     def get_team_history(self, team_id: str) -> list[MemberRow]:
         """Every time of a member in the team, the oldest first."""
-        return self._database.read(lambda connection: _members(connection, self.supervisor_id, team_id))
+        own = (team_members.c.supervisor_id == self.supervisor_id, team_members.c.team_id == team_id)
+        return self._database.read(lambda connection: _member_rows(connection, *own))
 
     def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:
         """Add a member; `ValueError` if it's already in a team, this one included."""
@@ -304,11 +305,6 @@ def _freeze(value: Any) -> Any:  # noqa: ANN401 (whatever JSON holds)
     return tuple(_freeze(item) for item in value) if isinstance(value, list) else value
 
 
-def _members(connection: Connection, supervisor_id: str, team_id: str) -> list[MemberRow]:
-    """Every time of a member in the team, the oldest first."""
-    return _member_rows(connection, team_members.c.supervisor_id == supervisor_id, team_members.c.team_id == team_id)
-
-
 def _active_members(connection: Connection, supervisor_id: str) -> dict[str, MemberRow]:
     active = team_members.c.active_agent_id.is_not(None)
     rows = _member_rows(connection, team_members.c.supervisor_id == supervisor_id, active)
@@ -371,7 +367,7 @@ def team_pictures(connection: Connection, config: SupervisorConfig, now: datetim
     pictures = []
     for name in [*config.teams, *by_hand]:
         team = recorded.get(name)
-        rows: Sequence[MemberRow] = _members(connection, supervisor_id, team.team_id) if team else ()
+        rows: Sequence[MemberRow] = _member_rows(connection, team_members.c.team_id == team.team_id) if team else ()
         roles = {row.agent_id: row.role for row in rows if row.active}
         if name in config.teams:
             objective = config.teams[name].objective
