@@ -14,7 +14,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -41,7 +41,7 @@ from supervisor_core.host import programs
 from supervisor_core.host.process_facts.signals import StopRequest
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
-from supervisor_core.jobs.model import Job, check_own_id, new_task_id
+from supervisor_core.jobs.model import check_own_id, new_task_id
 from supervisor_core.jobs.results import result_document
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers import health, pauses, worker
@@ -257,40 +257,32 @@ def _carry_out(handler: str, nas: object, db: object, worker_id: object, task: o
         params = check_params(definition, task.get("params"))
         worker_id = host.config.worker(worker_id).id
         command = Command.for_worker(definition.name, worker_id, params, clean_label(task.get("label")))
-        run = _run_by_daemon if is_awake(str(host.config.state_dir)) else _run_here
-        result = run(host, db, command, check_own_id(task_id))
+        result = _run(host, db, command, check_own_id(task_id))
     except SupervisorError as error:
         return {"task_id": task_id, "success": False, "error": str(error), "details": {}}
     return {**result["details"], **result}
 
 
-def _run_here(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
-    with pass_ownership(host.config.state_dir, command.target), ledger_of(db, host.config) as ledger:
-        _submit(host, ledger, command, task_id)
-        execute(_job(ledger, command, task_id), replace(host, ledger=ledger), ledger)
-        return result_document(_job(ledger, command, task_id))
-
-
-def _run_by_daemon(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
-    with ledger_of(db, host.config) as ledger:
-        _submit(host, ledger, command, task_id)
-    state_dir, look = str(host.config.state_dir), partial(read_outcome, str(host.config.path))
+def _run(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
+    """Queue the command unless it was before, and carry it out, or have the daemon do it."""
+    state_dir, has_daemon = str(host.config.state_dir), is_awake(str(host.config.state_dir))
+    ownership = nullcontext() if has_daemon else pass_ownership(host.config.state_dir, command.target)
+    with ownership, ledger_of(db, host.config) as ledger:
+        queue = LocalCarrier(ledger)
+        gateway = Gateway(host.config, queue, approvals_of(host.config, ledger))
+        if gateway.submit(command, shell_issuer(), "cli", task_id).approval is not None:
+            raise RefusedError(f"{command.name} waits for an approval.")
+        if not has_daemon:
+            for job in queue.carried(task_id):
+                if job.worker_id == command.target:
+                    execute(job, replace(host, ledger=ledger), ledger)
+            return next(result_document(job) for job in queue.carried(task_id) if job.worker_id == command.target)
     is_awake(state_dir)
-    _, results = wait_for_outcome(state_dir, task_id, DAEMON_SECONDS, None, look)
+    read = partial(read_outcome, str(host.config.path))
+    _, results = wait_for_outcome(state_dir, task_id, DAEMON_SECONDS, None, read)
     if results is None:
         raise TemporaryError(describe_missing_outcome(state_dir, task_id, DAEMON_SECONDS))
     return next(result for result in results if result["worker_id"] == command.target)
-
-
-def _submit(host: HostContext, ledger: Ledger, command: Command, task_id: str) -> None:
-    """Queue the command unless it was before; `RefusedError` while it waits for approval."""
-    gateway = Gateway(host.config, LocalCarrier(ledger), approvals_of(host.config, ledger))
-    if gateway.submit(command, shell_issuer(), "cli", task_id).approval is not None:
-        raise RefusedError(f"{command.name} waits for an approval.")
-
-
-def _job(ledger: Ledger, command: Command, task_id: str) -> Job:
-    return next(job for job in LocalCarrier(ledger).carried(task_id) if job.worker_id == command.target)
 
 
 WORKER = "OrionMX"

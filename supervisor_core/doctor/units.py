@@ -72,12 +72,12 @@ def ask(units: Sequence[Unit]) -> dict[str, Mapping[str, str]]:
         words = ["systemctl", *(["--user"] if of_user else []), "show", "-p", ",".join(PROPERTIES), *names]
         ran = run_command(words, timeout=ASK_SECONDS)
         if not ran.ok:
-            said = "no response" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
-            raise UnitsError(f"systemctl failed: {said}")
+            reason = "no response" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
+            raise UnitsError(f"systemctl failed: {reason}")
         for block in ran.output.strip().split("\n\n"):
-            told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-            if told.get("LoadState") == "loaded" and "Id" in told:
-                found[told["Id"]] = told
+            properties = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            if properties.get("LoadState") == "loaded" and "Id" in properties:
+                found[properties["Id"]] = properties
     return found
 
 
@@ -117,44 +117,44 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
     if not pid and STARTED_BY_SYSTEMD in os.environ:
         pid = "self"
     daemon = unit_of(root, pid) if pid else None
-    passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
-    units = [daemon, *passes]
+    units = [daemon]
     for worker_id in config.workers if config.state_dir.is_dir() else ():
         record = read_record(config.state_dir, worker_id)
         if record is not None and record.identity is not None and identify(record.identity.pid) == record.identity:
-            units.insert(1, unit_of(root, record.identity.pid))
+            units.append(unit_of(root, record.identity.pid))
+    units += [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
     services = list(dict.fromkeys(unit for unit in units if unit is not None and unit.is_service))
     try:
-        told = ask(services)
+        properties = ask(services)
     except (UnitsError, ProgramError) as error:
         return CheckResult(NAME, True, f"not checked: {error.message}")
-    return _unit_result(daemon, told, stop_limit_seconds(config) + BEYOND_SECONDS)
+    return _unit_result(daemon, properties, stop_limit_seconds(config) + BEYOND_SECONDS)
 
 
-def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
-    troubles, wanted = [], []
-    for name, unit in told.items():
+def _unit_result(daemon: Unit | None, properties: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
+    troubles, missing = [], []
+    for name, unit in properties.items():
         for key, (value, otherwise) in WANTED.items():
             if unit.get(key, value) != value:  # an old systemd lacks some
                 troubles.append(f"{name} has {key}={unit[key]}: {otherwise}")
-                wanted.append((name, f"{key}={value}"))
+                missing.append((name, f"{key}={value}"))
         allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
         if allowed is not None and allowed < needed:
             troubles.append(f"{name} has TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s")
-            wanted.append((name, f"TimeoutStopSec={needed:.0f}"))
+            missing.append((name, f"TimeoutStopSec={needed:.0f}"))
     if daemon is not None and not daemon.is_service:
         troubles.append(f"the daemon runs in a login session ({daemon.name}) and may end with it")
     if troubles:
         remedy = f"Run it as a service: {PAGE}."
-        if wanted:
-            settings = ", ".join(dict.fromkeys(setting for _, setting in wanted))
-            edit = "; ".join(f"systemctl edit {name}" for name in dict.fromkeys(name for name, _ in wanted))
+        if missing:
+            settings = ", ".join(dict.fromkeys(setting for _, setting in missing))
+            edit = "; ".join(f"systemctl edit {name}" for name in dict.fromkeys(name for name, _ in missing))
             remedy = f"Add below [Service]: {settings} ({edit}). No restart needed. See {PAGE}."
         return CheckResult(NAME, True, "; ".join(troubles), remedy)
-    if not told:
+    if not properties:
         return CheckResult(NAME, True, f"not run by systemd; {PAGE} has unit files")
-    remarks = [f"{', '.join(told)}: workers outlive the daemon, and the stop timeout is long enough"]
-    unit = told.get(daemon.name, {}) if daemon else {}
+    remarks = [f"{', '.join(properties)}: workers outlive the daemon, and the stop timeout is long enough"]
+    unit = properties.get(daemon.name, {}) if daemon else {}
     if unit and unit.get("Type") not in ("notify", "notify-reload"):
         remarks.append(f"Type={unit.get('Type')}, so systemd doesn't know when it's up")
     if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
