@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from supervisor_core.workers.pauses import is_watcher_paused
     from supervisor_core.workers.planning import ActionKind, plan
     from supervisor_core.workers.status import Snapshot
-    from supervisor_core.workers.teams.manager import TeamManager
+    from supervisor_core.workers.teams import TeamManager
     from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
 
 _HOMES = {
@@ -54,7 +54,7 @@ _HOMES = {
     "SupervisorAgent": "daemon.services.agent",
     "SupervisorStatus": "storage.supervisors",
     "SystemEvent": "common.events",
-    "TeamManager": "workers.teams.manager",
+    "TeamManager": "workers.teams",
     "WorkerAdapter": "workers.adapter",
     "WorkerState": "workers.health",
     "check_control_flags": "daemon.single_pass",

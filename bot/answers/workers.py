@@ -28,7 +28,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext, Explain
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import pause_reason
-from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
+from supervisor_core.workers.teams import TeamPicture, team_pictures
 
 
 class WorkerAnswers:

@@ -18,7 +18,7 @@ from supervisor_core.config.fields import Flag, Frozen, Kind, Line, Number, OneO
 from supervisor_core.config.raw import Substituted
 from supervisor_core.config.worker_settings import Environment
 from supervisor_core.plugins import options
-from supervisor_core.plugins.rules import (
+from supervisor_core.plugins.loading import (
     LONGEST_SECONDS,
     PLACES,
     ROLES,

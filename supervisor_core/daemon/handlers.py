@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from supervisor_core.added_commands.handler import longest_run, run_added
+from supervisor_core.added_commands import longest_run, run_added
 from supervisor_core.code.git.changes import OPERATION_SECONDS
 from supervisor_core.code.packages.pip import READING_SECONDS
 from supervisor_core.code.rollback import rollback_code

@@ -328,7 +328,8 @@ class RuntimeFileWriter(Service):
     async def write(self, *, running: bool = True) -> None:
         """Write the file now. An error is logged: the lock, not this file, says whether the daemon lives."""
         me, config = identify(os.getpid()), self._context.host.config
-        workers = self._reconciler.current_snapshot().as_json()["workers"]
+        snapshots = self._reconciler.current_snapshot().workers
+        workers = {worker_id: snapshot.as_json() for worker_id, snapshot in snapshots.items()}
         document = {
             "running": running,
             "supervisor_id": config.supervisor.id,

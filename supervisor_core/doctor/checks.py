@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,6 @@ class CheckResult:
     remedy: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """For `doctor --json`."""
         return {"name": self.name, "ok": self.ok, "message": self.message, "remedy": self.remedy}
 
 
@@ -42,19 +40,17 @@ class Check:
 
 
 def run_checks(table: Sequence[Check], config: SupervisorConfig) -> list[CheckResult]:
-    """Run all checks at the same time; their results in the order of the table."""
     threads = DaemonThreads("doctor", len(table))
     begun = time.monotonic()
     running = [(check, threads.submit(_run, check, config)) for check in table]
-    return [result for check, future in running for result in _wait(check, future, begun + check.seconds)]
-
-
-def _wait(check: Check, future: Future[Sequence[CheckResult]], deadline: float) -> Sequence[CheckResult]:
-    try:
-        return future.result(max(deadline - time.monotonic(), 0.0))
-    except FutureTimeout:
-        remedy = "Something hangs. Check the disk and its mount."
-        return [CheckResult(check.name, False, "the check timed out", remedy)]
+    results: list[CheckResult] = []
+    for check, future in running:
+        try:
+            results += future.result(max(begun + check.seconds - time.monotonic(), 0.0))
+        except FutureTimeout:
+            remedy = "Something hangs. Check the disk and its mount."
+            results.append(CheckResult(check.name, False, "the check timed out", remedy))
+    return results
 
 
 def _run(check: Check, config: SupervisorConfig) -> Sequence[CheckResult]:

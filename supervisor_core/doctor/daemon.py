@@ -48,15 +48,6 @@ def observe_daemon(config: SupervisorConfig) -> DaemonState:
     return DaemonState("stale" if runtime_file.read(config.state_dir).get("running") else "stopped")
 
 
-def _drive_problem(config: SupervisorConfig) -> str:
-    """The drive's problem, which has a check of its own; empty if it can be used."""
-    try:
-        open_drive(config).check()
-    except SupervisorError as error:
-        return error.message
-    return ""
-
-
 def check_daemon(config: SupervisorConfig) -> CheckResult:
     """No daemon is a warning: it may not have been started yet, and a host may live on passes."""
     seen = observe_daemon(config)
@@ -73,7 +64,11 @@ def check_daemon(config: SupervisorConfig) -> CheckResult:
     # Slack has checks of its own, which know more of it.
     ill = [each for each in seen.status["services"] if each["health"] == UNHEALTHY and each["name"] != CHAT]
     pid = seen.status["supervisor"]["pid"]
-    drive = _drive_problem(config)
+    drive = ""  # its problem, which has a check of its own
+    try:
+        open_drive(config).check()
+    except SupervisorError as error:
+        drive = error.message
     waiting = [each["name"] for each in ill if drive and drive in each["reason"]]
     if waiting and len(waiting) == len(ill):
         message = f"running (pid {pid}), but {', '.join(waiting)} can't use the drive"

@@ -1,4 +1,4 @@
-"""The checks of the host: clock, shared drive, state folder, environment file, and the processes of the workers."""
+"""The checks of the host: clock, plug-ins, shared drive, state folder, environment file, workers and checkouts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import stat
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_version
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.environment import FOLDERS
@@ -51,26 +53,17 @@ def compare_clock(date: str, asked: datetime, answered: datetime, whose: str = "
 def check_clock(no_comparison: str) -> CheckResult:
     """The clock where there is no other one to compare it with: by the kernel's own state, which time servers set on
     Linux."""
-    synchronized = _is_clock_synchronized()
-    if synchronized:
+    state = -1
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # the zeros change nothing
+            state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
+    if state >= 0 and state != TIME_ERROR:
         return CheckResult(CLOCK, True, f"synchronized with a time server; not compared with Slack's: {no_comparison}")
-    if synchronized is None:
+    if state < 0:
         message = f"not compared with another: {no_comparison}; and this system doesn't tell its state"
         return CheckResult(CLOCK, True, message, "Check it by hand: timedatectl (Windows: w32tm /stripchart).")
     message = f"not synchronized with a time server, says the kernel; not compared with another: {no_comparison}"
     return CheckResult(CLOCK, True, message, "Run: timedatectl set-ntp true. A virtual machine may follow its host.")
-
-
-def _is_clock_synchronized() -> bool | None:
-    """The state of the kernel's clock; None where the system doesn't tell."""
-    if sys.platform != "linux":
-        return None
-    status = ctypes.create_string_buffer(TIMEX_BYTES)  # zeros: nothing is changed
-    try:
-        state = ctypes.CDLL(None, use_errno=True).adjtimex(status)
-    except (OSError, AttributeError):
-        return None
-    return None if state < 0 else state != TIME_ERROR
 
 
 PLUGINS = "plugins"
@@ -130,7 +123,6 @@ SETTING = "Set supervisor.state_dir to a folder on a local disk."
 
 
 def check_state_folder(config: SupervisorConfig) -> CheckResult:
-    """The folder that holds the ledger."""
     folder = config.state_dir
     if config.nas.root is not None and folder.is_relative_to(config.nas.root):
         return CheckResult(STATE_FOLDER, False, f"{folder} is on the shared drive, {config.nas.root}", SETTING)
@@ -140,17 +132,11 @@ def check_state_folder(config: SupervisorConfig) -> CheckResult:
     kind = remote_kind(there.resolve())
     if kind:
         return CheckResult(STATE_FOLDER, False, f"{folder} is on a network drive ({kind})", SETTING)
-    return _as_it_is(folder) if there == folder else _to_be_made(folder, there)
-
-
-def _to_be_made(folder: Path, there: Path) -> CheckResult:
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+    if there != folder:
+        if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
+            return CheckResult(STATE_FOLDER, True, f"{folder} doesn't exist yet; the first run creates it")
         remedy = f"Create {folder} for this user, or set supervisor.state_dir to a folder where this user can write."
         return CheckResult(STATE_FOLDER, False, f"{folder} can't be created: {there} isn't writable", remedy)
-    return CheckResult(STATE_FOLDER, True, f"{folder} doesn't exist yet; the first run creates it")
-
-
-def _as_it_is(folder: Path) -> CheckResult:
     if not folder.is_dir():
         return CheckResult(STATE_FOLDER, False, f"{folder} isn't a folder", SETTING)
     status = folder.stat()
@@ -209,3 +195,50 @@ def check_workers(config: SupervisorConfig) -> CheckResult:
         return CheckResult(WORKERS, False, " ".join(doubtful), REMEDY)
     running = [f"{each.worker.id} (pid {each.found.identity.pid})" for each in looked if each.found.identity]
     return CheckResult(WORKERS, True, f"one process each: {', '.join(running)}" if running else "none running")
+
+
+GIT = "git"
+ALL_SECONDS = 15.0
+"""For all checkouts together."""
+
+
+def check_git(config: SupervisorConfig) -> CheckResult:
+    """A worker whose code is in no checkout is no failure, unless the configuration says that there is one."""
+    version = git_version()
+    troubles: list[tuple[str, str]] = []
+    without: list[str] = []
+    remarks = [f"git {version}"]
+    each_seconds = ALL_SECONDS / max(len(config.workers), 1)
+    for worker in config.workers.values():
+        try:
+            state = Git(worker.code.path).state(each_seconds)
+        except NoCheckoutError as error:
+            if "path" in worker.code.model_fields_set:
+                remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
+                troubles.append((f"{worker.id}: {error.message}", remedy))
+            else:
+                without.append(worker.id)
+            continue
+        except GitError as error:
+            troubles.append((f"{worker.id}: {error.message}", error.remedy or "Check it with git."))
+            continue
+        if state.under_way:
+            remedy = f"Run: git -C {state.top} {state.under_way} --abort (or --continue)."
+            troubles.append((f"{worker.id}: a {state.under_way} in {state.top} is unfinished", remedy))
+        if state.lock is not None:
+            troubles.append((f"{worker.id}: {state.lock} exists", "If no git is running there, delete the file."))
+        if state.branch != worker.code.branch:
+            current, branch = f"branch {state.branch}" if state.branch else "no branch", worker.code.branch
+            message = f"the code of {worker.id} is on {current}, not {branch}, so it can't be updated or rolled back"
+            remedy = f"Run: git -C {state.top} switch {branch}. Or correct workers.{worker.id}.code.branch."
+            if worker.code.model_fields_set:
+                troubles.append((message, remedy))
+            else:
+                remarks.append(message)
+        if state.changes:
+            remarks.append(f"the code of {worker.id} has uncommitted changes: a change of the same files is refused")
+    if without:
+        remarks.append(f"no checkout, so no update or rollback: {', '.join(without)}")
+    if troubles:
+        return CheckResult(GIT, False, "; ".join(message for message, _ in troubles), troubles[0][1])
+    return CheckResult(GIT, True, "; ".join(remarks))

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from supervisor_core.alerts.oncall import OnCallAnswer, OnCallDirectory, on_call_sources
+from supervisor_core.alerts.oncall import OnCallDirectory, on_call_sources
 from supervisor_core.alerts.outside.notify import can_use
 from supervisor_core.common.service import RUNNING
 from supervisor_core.common.service_names import METRICS
@@ -64,7 +64,6 @@ def _some(ways: dict[str, str], proxy: str) -> str:
 
 
 def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
-    """Each host that is connected to, with one of its URLs."""
     urls = [config.environ.get(API_URL) or SLACK_ITSELF] if config.slack.enabled else []
     urls += [each.address for each in config.alerts.outside if each.format != NOTIFY]
     urls += [config.alerts.deadman_url.get_secret_value()]
@@ -75,7 +74,6 @@ def _urls(config: SupervisorConfig) -> Iterator[tuple[str, str]]:
 
 
 def check_receivers(config: SupervisorConfig) -> Sequence[CheckResult]:
-    """Reach each receiver of alerts."""
     said = config.alerts
     off = [CheckResult(WEBHOOK, True, "off: alerts.webhook.url isn't set")] if not said.webhook.address else []
     places = {each.label: f"alerts.receivers[{number}].url" for number, each in enumerate(said.receivers)}
@@ -160,21 +158,16 @@ def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:
     if not found:
         return [CheckResult(ON_CALL, True, "no source configured")]
     directory = OnCallDirectory(lambda: config)
+    remedy = "Correct the source. It must list email addresses or Slack user ids, as a JSON list or one on each line."
+    results = []
     with ThreadPoolExecutor(len(found)) as pool:
-        return [
-            CheckResult(ON_CALL, not answer.problem, f"{', '.join(keys)}: {answer.in_words()}", _on_call_remedy(answer))
-            for keys, answer in zip(found.values(), pool.map(directory.ask, found), strict=True)
-        ]
-
-
-def _on_call_remedy(answer: OnCallAnswer) -> str:
-    if not answer.problem:
-        return ""
-    return "Correct the source. It must list email addresses or Slack user ids, as a JSON list or one on each line."
+        for keys, answer in zip(found.values(), pool.map(directory.ask, found), strict=True):
+            message = f"{', '.join(keys)}: {answer.in_words()}"
+            results.append(CheckResult(ON_CALL, not answer.problem, message, remedy if answer.problem else ""))
+    return results
 
 
 def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:
-    """The checks of `supervisor fleet doctor`, each as `fleet_…`."""
     if not config.fleet.role:
         return [CheckResult(FLEET, True, "this host isn't in a fleet")]
     from supervisor_core.fleet.members.checks import check_fleet as check  # imports nkeys

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from supervisor_core.common.service_names import METRICS
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.doctor import daemon, git, host, network, storage, units
+from supervisor_core.doctor import daemon, host, network, storage, units
 from supervisor_core.doctor.checks import Check, CheckResult
 
 INDENT = " " * 10
@@ -28,7 +28,7 @@ CORE_CHECKS = (
     Check(host.WORKERS, host.check_workers),
     Check(units.NAME, units.check_service),
     Check(storage.DATABASE, storage.check_database),
-    Check(git.NAME, git.check_git),
+    Check(host.GIT, host.check_git),
     Check(network.NETWORK, network.check_network),
     Check(network.WEBHOOK, network.check_receivers),
     Check(network.DEADMAN, network.check_deadman),

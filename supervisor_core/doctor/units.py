@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,15 +46,7 @@ class Unit(NamedTuple):
 
 
 def has_systemd(root: Path) -> bool:
-    """True where the system was booted with systemd."""
     return (root / BOOTED).is_dir()
-
-
-def is_container(root: Path) -> bool:
-    """True in a container, as far as it can be seen from inside."""
-    if any((root / name).exists() for name in CONTAINER_FILES):
-        return True
-    return CONTAINER_WORDS.search(_read(root / "proc/1/cgroup")) is not None
 
 
 def unit_of(root: Path, pid: int | str) -> Unit | None:
@@ -80,12 +72,12 @@ def ask(units: Sequence[Unit]) -> dict[str, Mapping[str, str]]:
         words = ["systemctl", *(["--user"] if of_user else []), "show", "-p", ",".join(PROPERTIES), *names]
         ran = run_command(words, timeout=ASK_SECONDS)
         if not ran.ok:
-            said = "no response" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
-            raise UnitsError(f"systemctl failed: {said}")
+            reason = "no response" if ran.timed_out else " ".join(ran.errors.split()) or f"exit {ran.exit_code}"
+            raise UnitsError(f"systemctl failed: {reason}")
         for block in ran.output.strip().split("\n\n"):
-            told = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-            if told.get("LoadState") == "loaded" and "Id" in told:
-                found[told["Id"]] = told
+            properties = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+            if properties.get("LoadState") == "loaded" and "Id" in properties:
+                found[properties["Id"]] = properties
     return found
 
 
@@ -112,77 +104,59 @@ WANTED = {
 def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResult:
     """A warning fails nothing: the supervisor works, until it is stopped. `root` is where the system is."""
     if not has_systemd(root):
-        if is_container(root):
+        cgroup = _read(root / "proc/1/cgroup")
+        if any((root / name).exists() for name in CONTAINER_FILES) or CONTAINER_WORDS.search(cgroup):
             message = "in a container, workers outlive the daemon but end with the container"
             return CheckResult(
                 NAME, True, f"{message}; run `supervisor daemon stop --workers` first to stop them cleanly"
             )
         return CheckResult(NAME, True, "no systemd here, so workers outlive the daemon")
-    daemon = _daemon(config, root)
-    passes = [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
-    homes = [daemon, *_homes_of_workers(config, root), *passes]
-    asked = list(dict.fromkeys(unit for unit in homes if unit is not None and unit.is_service))
-    try:
-        told = ask(asked)
-    except (UnitsError, ProgramError) as error:
-        return CheckResult(NAME, True, f"not checked: {error.message}")
-    return _unit_result(daemon, told, stop_limit_seconds(config) + BEYOND_SECONDS)
-
-
-def _daemon(config: SupervisorConfig, root: Path) -> Unit | None:
-    """The unit of the daemon; where none runs, our own, if systemd started us."""
-    # Asking for the holder of a lock makes the lock's file, and we leave nothing behind.
-    pid = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
-    if pid:
-        return unit_of(root, pid)
-    return unit_of(root, "self") if STARTED_BY_SYSTEMD in os.environ else None
-
-
-def _homes_of_workers(config: SupervisorConfig, root: Path) -> Iterator[Unit | None]:
-    if not config.state_dir.is_dir():
-        return
-    for worker_id in config.workers:
+    # The unit of the daemon; where none runs, our own, if systemd started us. Asking for the holder of a lock makes the
+    # lock's file, and we leave nothing behind.
+    pid: int | str | None = daemon_holder(config.state_dir) if (config.state_dir / DAEMON_LOCK).exists() else None
+    if not pid and STARTED_BY_SYSTEMD in os.environ:
+        pid = "self"
+    daemon = unit_of(root, pid) if pid else None
+    units = [daemon]
+    for worker_id in config.workers if config.state_dir.is_dir() else ():
         record = read_record(config.state_dir, worker_id)
         if record is not None and record.identity is not None and identify(record.identity.pid) == record.identity:
-            yield unit_of(root, record.identity.pid)
+            units.append(unit_of(root, record.identity.pid))
+    units += [Unit(f"supervisor-chatops-pass@{worker_id}.service") for worker_id in list(config.workers)[:1]]
+    services = list(dict.fromkeys(unit for unit in units if unit is not None and unit.is_service))
+    try:
+        properties = ask(services)
+    except (UnitsError, ProgramError) as error:
+        return CheckResult(NAME, True, f"not checked: {error.message}")
+    return _unit_result(daemon, properties, stop_limit_seconds(config) + BEYOND_SECONDS)
 
 
-def _unit_result(daemon: Unit | None, told: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
-    troubles, wanted = [], []
-    for name, unit in told.items():
-        for words, setting in _troubles(unit, needed):
-            troubles.append(f"{name} has {words}")
-            wanted.append((name, setting))
+def _unit_result(daemon: Unit | None, properties: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:
+    troubles, missing = [], []
+    for name, unit in properties.items():
+        for key, (value, otherwise) in WANTED.items():
+            if unit.get(key, value) != value:  # an old systemd lacks some
+                troubles.append(f"{name} has {key}={unit[key]}: {otherwise}")
+                missing.append((name, f"{key}={value}"))
+        allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
+        if allowed is not None and allowed < needed:
+            troubles.append(f"{name} has TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s")
+            missing.append((name, f"TimeoutStopSec={needed:.0f}"))
     if daemon is not None and not daemon.is_service:
         troubles.append(f"the daemon runs in a login session ({daemon.name}) and may end with it")
     if troubles:
-        return CheckResult(NAME, True, "; ".join(troubles), _remedy(wanted))
-    if not told:
+        remedy = f"Run it as a service: {PAGE}."
+        if missing:
+            settings = ", ".join(dict.fromkeys(setting for _, setting in missing))
+            edit = "; ".join(f"systemctl edit {name}" for name in dict.fromkeys(name for name, _ in missing))
+            remedy = f"Add below [Service]: {settings} ({edit}). No restart needed. See {PAGE}."
+        return CheckResult(NAME, True, "; ".join(troubles), remedy)
+    if not properties:
         return CheckResult(NAME, True, f"not run by systemd; {PAGE} has unit files")
-    remarks = [f"{', '.join(told)}: workers outlive the daemon, and the stop timeout is long enough"]
-    unit = told.get(daemon.name, {}) if daemon else {}
+    remarks = [f"{', '.join(properties)}: workers outlive the daemon, and the stop timeout is long enough"]
+    unit = properties.get(daemon.name, {}) if daemon else {}
     if unit and unit.get("Type") not in ("notify", "notify-reload"):
         remarks.append(f"Type={unit.get('Type')}, so systemd doesn't know when it's up")
     if unit and unit.get("WatchdogUSec", "0") in ("0", "infinity"):
         remarks.append("no WatchdogSec, so a hung daemon isn't restarted")
     return CheckResult(NAME, True, "; ".join(remarks))
-
-
-def _troubles(unit: Mapping[str, str], needed: float) -> Iterator[tuple[str, str]]:
-    """The problems of a unit, each with the setting that fixes it; without properties that an old systemd lacks."""
-    for name, (value, otherwise) in WANTED.items():
-        if unit.get(name, value) != value:
-            yield f"{name}={unit[name]}: {otherwise}", f"{name}={value}"
-    allowed = seconds_in(unit.get("TimeoutStopUSec", ""))
-    if allowed is not None and allowed < needed:
-        words = f"TimeoutStopSec={unit['TimeoutStopUSec']}: a stop may take {needed:.0f} s"
-        yield words, f"TimeoutStopSec={needed:.0f}"
-
-
-def _remedy(wanted: list[tuple[str, str]]) -> str:
-    if not wanted:
-        return f"Run it as a service: {PAGE}."
-    names = list(dict.fromkeys(name for name, _ in wanted))
-    settings = list(dict.fromkeys(setting for _, setting in wanted))
-    edit = "; ".join(f"systemctl edit {name}" for name in names)
-    return f"Add below [Service]: {', '.join(settings)} ({edit}). No restart needed. See {PAGE}."

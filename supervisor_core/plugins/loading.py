@@ -1,34 +1,71 @@
-"""Loads the installed plug-ins once for each program, and keeps what is wrong with those that can't be used."""
+"""Loads the installed plug-ins once for each program, and holds the rules for every added command: its names, its
+options and its definition in the catalog. What is wrong with a plug-in that can't be used is kept."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import sys
 import threading
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.commands.definitions import CommandDefinition, Extension, Output
-from supervisor_core.common.errors import describe
-from supervisor_core.common.text import one_line
-from supervisor_core.plugins import GROUP, PluginCommand
-from supervisor_core.plugins.rules import (
-    LONGEST_SECONDS,
-    PLACES,
-    ROLES,
-    added_command,
-    command_name_fault,
-    digest_of,
-    option_name_fault,
+from supervisor_core.commands.catalog import CATALOG, FAMILIES, HANDLERS, find
+from supervisor_core.commands.definitions import (
+    CommandDefinition,
+    Extension,
+    Output,
+    Right,
+    Risk,
+    TargetRule,
+    Tier,
 )
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from supervisor_core.commands.parameters import Parameter, ParameterKind
+from supervisor_core.commands.targets import ALL
+from supervisor_core.common.errors import describe
+from supervisor_core.common.text import canonical_json, one_line
+from supervisor_core.plugins import GROUP, PluginCommand
 
 LONGEST_PROBLEM = 300  # characters
+
+LONGEST_SECONDS = 3600.0
+"""Longest time limit of an added command: a stop of the daemon may have to wait for it."""
+
+COMMAND_NAME = re.compile(r"(?=.{2,40}$)[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+OPTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
+
+SHELL_WORDS = frozenset(
+    {
+        "backup",
+        "completion",
+        "config",
+        "daemon",
+        "db",
+        "demo",
+        "doctor",
+        "fleet",
+        "import",
+        "init",
+        "once",
+        "playground",
+    }
+    | {"restore", "run", "send", "start", "stop", "top", "version"}
+)
+"""Commands of the shell alone."""
+
+TAKEN_OPTIONS = frozenset(
+    {"batch", "config", "definition", "healthy", "help", "if_state", "json", "keep_going", "label", "max_failures"}
+    | {"note", "preview", "python", "start_before", "state", "target", "timeout", "wait", "worker_id"}
+)
+"""Names of other parameters, options and placeholders."""
+
+ROLES = ("viewer", "operator", "approver")
+PLACES = ("worker", "host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +91,34 @@ def load_plugins() -> Plugins:
         return _loaded
 
 
-def _are_there() -> bool:
-    """False if no installed distribution names the group. `importlib.metadata` takes ten times as long to say so, which
-    each program that reads the configuration would pay."""
-    if any(hasattr(each, "find_distributions") and each is not PathFinder for each in sys.meta_path):
-        return True  # a finder that keeps distributions elsewhere
-    return any(map(_names_group, sys.path))
-
-
-def _names_group(place: str) -> bool:
+def _may_have_plugins(folder: str) -> bool:
     """True for a folder with a distribution that names the group, and for anything that isn't a folder."""
     try:
-        with os.scandir(place or ".") as found:
-            names = [each.path for each in found if each.name.endswith((".dist-info", ".egg-info"))]
+        with os.scandir(folder or ".") as entries:
+            infos = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
     except NotADirectoryError:
         return True
     except OSError:
         return False
-    return any(map(_has_group, names))
-
-
-def _has_group(folder: str) -> bool:
-    try:
-        return GROUP.encode() in Path(folder, "entry_points.txt").read_bytes()
-    except OSError:
-        return False
+    for info in infos:
+        with suppress(OSError):
+            if GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
+                return True
+    return False
 
 
 def _load() -> Plugins:
-    if not _are_there():
+    # `importlib.metadata` takes ten times as long to say that there are none, which each program that reads the
+    # configuration would pay. A finder of somebody else may keep distributions elsewhere.
+    finders = any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path)
+    if not finders and not any(map(_may_have_plugins, sys.path)):
         return Plugins()
     from importlib.metadata import entry_points
 
     commands: dict[str, CommandDefinition] = {}
     problems = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        origin = _origin(entry)
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        origin = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
         try:
             definition = _definition(entry.load(), origin)
             if definition.name in commands:
@@ -102,38 +131,93 @@ def _load() -> Plugins:
     return Plugins(tuple(commands.values()), tuple(problems))
 
 
-def _origin(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
-
-
 def _definition(found: object, origin: str) -> CommandDefinition:
     """The command of a plug-in; `ValueError` for one that isn't valid."""
     if not isinstance(found, PluginCommand):
         raise ValueError(f"it's {type(found).__name__}, not a PluginCommand")  # noqa: TRY004 (told like the others)
     if fault := command_name_fault(found.name, origin):
         raise ValueError(f"{found.name!a} {fault}")
-    for each in found.parameters:
-        if fault := option_name_fault(each.name):
-            raise ValueError(f"{each.name!a} {fault}")
+    for parameter in found.parameters:
+        if fault := option_name_fault(parameter.name):
+            raise ValueError(f"{parameter.name!a} {fault}")
     if found.role not in ROLES or found.runs not in PLACES or not 0 < found.timeout <= LONGEST_SECONDS:
         raise ValueError(f"its role, its place or its time limit (up to {LONGEST_SECONDS:g} s) isn't valid")
+    options = [repr(parameter) for parameter in found.parameters]
+    facts = {"origin": origin, "name": found.name, "options": options, "timeout": found.timeout}
     extension = Extension(
         origin,
-        "",
+        digest_of({**facts, "output": found.output, "runs": found.runs}),
         function=found.function,
         timeout=found.timeout,
         output=Output(found.output),
         on_host=found.runs == "host",
     )
-    options = [repr(each) for each in found.parameters]
-    facts = {"origin": origin, "name": found.name, "options": options, "timeout": found.timeout}
-    digest = digest_of({**facts, "output": found.output, "runs": found.runs})
     return added_command(
         found.name,
         found.summary,
         found.parameters,
-        replace(extension, digest=digest),
+        extension,
         role=found.role,
         approval=bool(found.approval),
         changes=bool(found.changes),
     )
+
+
+def command_name_fault(name: str, origin: str) -> str | None:
+    """The reason why a command of this origin can't have this name, in words that follow it; None for a free one."""
+    if not COMMAND_NAME.fullmatch(name):
+        return "isn't a command's name: use 2 to 40 lowercase letters, digits and hyphens, starting with a letter"
+    known = find(name)
+    if known is not None and known.extension is not None:
+        return None if known.extension.origin == origin else f"is a command of {known.extension.origin}"
+    if known is not None or name in FAMILIES or name.replace("-", "_") in HANDLERS or name in SHELL_WORDS:
+        also = f" ({known.name})" if known is not None and known.name != name else ""
+        return f"is a built-in command{also}; choose another name"
+    return "means every worker; choose another name" if name == ALL else None
+
+
+def option_name_fault(name: str) -> str | None:
+    """The same for an option."""
+    if not OPTION_NAME.fullmatch(name):
+        return "isn't a parameter's name: use up to 30 lowercase letters, digits and underscores, a letter first"
+    return "is the name of another option or placeholder; choose another one" if name in TAKEN_OPTIONS else None
+
+
+def digest_of(facts: Mapping[str, Any]) -> str:
+    """The digest of all that decides what a command does."""
+    return hashlib.sha256(canonical_json(facts).encode()).hexdigest()[:16]
+
+
+def added_command(
+    name: str,
+    summary: str,
+    parameters: Iterable[Parameter],
+    extension: Extension,
+    *,
+    role: str,
+    approval: bool,
+    changes: bool,
+) -> CommandDefinition:
+    options = tuple(parameters)
+    needed = [f"{each.keyword} {_example(each)}" for each in options if each.required]
+    return CommandDefinition(
+        name,
+        summary,
+        handler=name.replace("-", "_"),
+        parameters=options,
+        takes_label=True,
+        target=TargetRule.WORKERS,
+        risk=Risk.CHANGES if changes else Risk.READS,
+        needs_approval=approval,
+        right=Right(role),
+        tier=Tier.LIFECYCLE if changes else Tier.REPORT,
+        schedulable=True,
+        examples=(" ".join([name, *needed]),),
+        extension=extension,
+    )
+
+
+def _example(parameter: Parameter) -> str:
+    if parameter.choices:
+        return parameter.choices[0]
+    return "TEXT" if parameter.kind is ParameterKind.ARGUMENT else parameter.spelled(parameter.low)

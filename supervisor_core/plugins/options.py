@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from supervisor_core.commands.parameters import Parameter, ParameterKind, check_value
 from supervisor_core.common.times import DAY, MINUTE
@@ -95,16 +96,4 @@ def _checked(one: Parameter, *, required: bool) -> Parameter:
         raise ValueError("a required option has no default")
     if one.default is not None:
         check_value(one, one.default)
-    return Parameter(
-        one.name,
-        one.kind,
-        one.word,
-        one.help,
-        one.default,
-        one.low,
-        one.high,
-        one.choices,
-        option_of(one.name),
-        required,
-        one.pattern,
-    )
+    return replace(one, keyword=option_of(one.name), required=required)

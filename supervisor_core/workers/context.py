@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from supervisor_core.storage.store import Ledger
 
 
-def _to_nobody(_words: str) -> None:
-    """Nobody listens."""
-
-
 @dataclass(frozen=True, slots=True)
 class HostContext:
     """The processes, drive and workers of this host. Handlers use these and open none of their own."""
@@ -45,7 +41,7 @@ class HostContext:
     inspected again afterwards."""
     overtaken: Callable[[], str] = lambda: ""
     """Why a start stops waiting for its grace period, such as a pause that waits behind it; empty while it waits on."""
-    progress: Callable[[str], None] = _to_nobody
+    progress: Callable[[str], None] = lambda _step: None
     """Reports a step of the handler, such as `stopping OrionMX, pid 4711`. It returns soon and never raises."""
 
     def now(self) -> datetime:
@@ -85,7 +81,6 @@ def open_drive(config: SupervisorConfig) -> Drive:
 
 
 def open_doors(config: SupervisorConfig) -> HostContext:
-    """The context of the host that this configuration describes."""
     drive = open_drive(config)
     return HostContext(
         config=config,

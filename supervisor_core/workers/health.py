@@ -85,7 +85,6 @@ class Observation(NamedTuple):
     quarantined: bool = False
     """Quarantined in the configuration: if it runs, it continues, and isn't started again."""
     quarantine: str = ""
-    """The reason of its quarantine; empty without one."""
     unverifiable: str = ""
     """Why it's unknown whether it runs, and what to do; empty if it's known."""
     frozen_seconds: float | None = None
@@ -97,11 +96,9 @@ class Observation(NamedTuple):
     heartbeat_file: str = ""
     """The file that it must replace regularly; empty if no heartbeat is expected."""
     heartbeat_known: bool = True
-    """False while the drive is away."""
     max_age_seconds: float = 300.0
     """0 if no heartbeat is expected."""
     pid: int | None = None
-    """The running process."""
     others: tuple[int, ...] = ()
     """Further processes that look like the same worker."""
     probe_failing: str = ""
@@ -122,18 +119,31 @@ class Verdict(NamedTuple):
     """It sends heartbeats without progress."""
 
 
+SILENT = frozenset({Health.STALE, Health.MISSING})
+
+
 def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
     """The content of a heartbeat file as a value. Its time is `utc`, else `timestamp`, else the file's."""
-    told = (_error(document.get(key)) for key in ("error", "last_error", "errors"))
     at = _moment(document, "utc", "timestamp") or file_time
+    progress = _moment(document, "progress_utc") if isinstance(document.get("progress_utc"), str) else None
+    if progress and (at is None or (progress - at).total_seconds() > SKEW_SECONDS):
+        progress = None
+    error = ""
+    for value in map(document.get, ("error", "last_error", "errors")):
+        entries = value if isinstance(value, list) else [value]
+        texts = [_one_line(entry) for entry in entries if (entry.strip() if isinstance(entry, str) else entry)]
+        error = error or one_line("; ".join(texts), LONGEST_SAID)
+    pid, poll = document.get("pid"), document.get("poll_seconds")
+    has_pid = isinstance(pid, int) and not isinstance(pid, bool) and 0 < pid <= LARGEST_PID
+    has_poll = isinstance(poll, int | float) and not isinstance(poll, bool) and 0 <= poll < LARGEST_PID  # nor a NaN
     return Heartbeat(
-        status=_said(document.get("status") or ""),
+        status=_one_line(document.get("status") or ""),
         at=at,
-        error=next((words for words in told if words), ""),
-        pid=_pid(document.get("pid")),
-        hostname=_said(document.get("hostname") or ""),
-        poll_seconds=_seconds(document.get("poll_seconds")),
-        progress=_progress(document, at),
+        error=error,
+        pid=pid if has_pid else None,
+        hostname=_one_line(document.get("hostname") or ""),
+        poll_seconds=float(poll) if has_poll and poll is not None else None,
+        progress=progress,
     )
 
 
@@ -144,8 +154,9 @@ def health(seen: Observation, now: datetime) -> Verdict:
     verdict = _running(seen, now)
     if seen.others:
         known = verdict.health in (Health.HEALTHY, Health.UNKNOWN)  # else it has worse than copies
-        worse = Health.DEGRADED if known else verdict.health
-        verdict = verdict._replace(health=worse, reason=f"{verdict.reason}; {_copies(seen)}", fine=False)
+        pids = " and ".join(f"pid {pid}" for pid in seen.others)
+        reason = f"{verdict.reason}; running more than once (also {pids}); pause stops every copy"
+        verdict = verdict._replace(health=Health.DEGRADED if known else verdict.health, reason=reason, fine=False)
     if seen.quarantined:
         verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration, so not restarted")
     if seen.quarantine:  # it would not come back if it ended now
@@ -161,7 +172,7 @@ def progressed_at(seen: Observation) -> datetime | None:
     last = seen.heartbeat.progress if seen.heartbeat else None
     if last is None or seen.paused:
         return None
-    return max(each for each in (last, seen.started_at, seen.resumed_at) if each is not None)
+    return max(moment for moment in (last, seen.started_at, seen.resumed_at) if moment is not None)
 
 
 def is_watcher_healthy(
@@ -190,11 +201,6 @@ def _not_running(seen: Observation) -> Verdict:
     return Verdict(Health.MISSING, "not running, but should be", False)
 
 
-def _copies(seen: Observation) -> str:
-    pids = " and ".join(f"pid {pid}" for pid in seen.others)
-    return f"running more than once (also {pids}); pause stops every copy"
-
-
 def _running(seen: Observation, now: datetime) -> Verdict:
     frozen = seen.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
@@ -207,17 +213,13 @@ def _running(seen: Observation, now: datetime) -> Verdict:
     else:
         verdict = _by_heartbeat(seen, now)
     if seen.probe_failing:
-        verdict = _with_probe(verdict, seen.probe_failing)
+        # A stale worker keeps its verdict, which says more; any other is degraded.
+        reason = seen.probe_failing if verdict.fine else f"{verdict.reason}; {seen.probe_failing}"
+        condition = verdict.health if verdict.health in SILENT else Health.DEGRADED
+        verdict = verdict._replace(health=condition, reason=reason, fine=False)
     if frozen is None:
         return verdict
     return verdict._replace(reason=f"{verdict.reason}; stopped by a signal for {frozen:.0f} s")
-
-
-def _with_probe(verdict: Verdict, words: str) -> Verdict:
-    """The verdict with the probes: a stale worker keeps its verdict, which says more; any other is degraded."""
-    silent = verdict.health in (Health.STALE, Health.MISSING)
-    reason = words if verdict.fine else f"{verdict.reason}; {words}"
-    return verdict._replace(health=verdict.health if silent else Health.DEGRADED, reason=reason, fine=False)
 
 
 def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
@@ -240,8 +242,12 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
         return Verdict(Health.STALE, reason, False)
     if beat.error:
         return Verdict(Health.DEGRADED, f"reports an error: {beat.error}", False)
-    if beat.status.lower() not in GOOD_WORDS and not _rests_rightly(seen, beat.status, beat.at):
-        return Verdict(Health.DEGRADED, f"reports the status {beat.status!r}{_why_paused(beat.status)}", False)
+    says_paused = beat.status.lower() == "paused"
+    # One that is paused, or was at that time, reports it rightly: its next heartbeat will differ.
+    is_paused = seen.paused or (seen.resumed_at is not None and beat.at <= seen.resumed_at)
+    if beat.status.lower() not in GOOD_WORDS and not (says_paused and is_paused):
+        hint = ", but isn't paused; check its pause flag on the drive, or remove it with resume" if says_paused else ""
+        return Verdict(Health.DEGRADED, f"reports the status {beat.status!r}{hint}", False)
     progressed = progressed_at(seen)
     idle = (now - progressed).total_seconds() if progressed else 0.0
     if progressed and idle - lag >= limit:
@@ -279,29 +285,6 @@ def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime)
     return same and at.microsecond == 0 and at == start.replace(microsecond=0)
 
 
-def _rests_rightly(seen: Observation, status: str, at: datetime) -> bool:
-    """True if it reports a pause, and is paused, or was at that time; its next heartbeat will differ."""
-    return status.lower() == "paused" and (seen.paused or (seen.resumed_at is not None and at <= seen.resumed_at))
-
-
-def _why_paused(status: str) -> str:
-    """A hint for a worker that reports a pause without one: something may be in the place of its pause flag."""
-    return (
-        ", but isn't paused; check its pause flag on the drive, or remove it with resume"
-        if status.lower() == "paused"
-        else ""
-    )
-
-
-def _progress(document: Mapping[str, Any], said: datetime | None) -> datetime | None:
-    """The time of its last progress. A time after the heartbeat's is ignored."""
-    if not isinstance(document.get("progress_utc"), str):
-        return None
-    moment = _moment(document, "progress_utc")
-    known = moment is not None and said is not None and (moment - said).total_seconds() <= SKEW_SECONDS
-    return moment if known else None
-
-
 def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
     for key in keys:
         try:
@@ -312,36 +295,12 @@ def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
     return None
 
 
-def _said(value: object) -> str:
+def _one_line(value: object) -> str:
     """The worker's words in one line. They may be any JSON."""
     try:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
         return "something that can't be shown"
-
-
-def _error(value: object) -> str:
-    """The error under one of its keys; empty without one."""
-    entries = value if isinstance(value, list) else [value]
-    told = (entry for entry in entries if (entry.strip() if isinstance(entry, str) else entry))
-    return one_line("; ".join(map(_said, told)), LONGEST_SAID)
-
-
-def _pid(value: object) -> int | None:
-    right = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_PID
-    return value if right and isinstance(value, int) else None
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value) if 0 <= value < LARGEST_PID else None  # a NaN is neither
-    except OverflowError:
-        return None
-
-
-SILENT = frozenset({Health.STALE, Health.MISSING})
 
 
 def hangs(seen: Observation, now: datetime) -> str:

@@ -15,11 +15,10 @@ from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
-from supervisor_core.processes.manager import ProcessManager
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
-from supervisor_core.workers.pauses import Pause, Pauses, read_flags
+from supervisor_core.workers.pauses import Pause, read_flags
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
 
@@ -45,97 +44,11 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
     return 0.0
 
 
-def observe_worker(
-    config: SupervisorConfig,
-    processes: ProcessManager,
-    drive: Drive,
-    pauses: Pauses,
-    worker: WorkerSettings,
-    beat: Heartbeat | None,
-    pause: Pause | None,
-    *,
-    search: Search = Search.NEVER,
-    drive_known: bool = True,
-    quarantine: str = "",
-    lag_seconds: float = 0.0,
-    probes: Callable[[str, ProcessIdentity], str] | None = None,
-) -> tuple[FoundWorker, Observation]:
-    """Observe its processes, and combine them with its last heartbeat and its pause from the drive.
-
-    `search` says when to search all processes for one that claims to be it. `probes` returns the failing probes of
-    exactly this process.
-    """
-    found = _find(config, processes, drive, worker, beat, search=search)
-    identity = found.identity
-    return found, Observation(
-        state=_state(worker, found, quarantine),
-        quarantined=worker.quarantined,
-        quarantine=quarantine,
-        unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
-        others=found.others if found.identity is not None else (),
-        paused=pause is not None,
-        enabled=worker.enabled,
-        frozen_seconds=frozen_seconds(config.state_dir, worker.id, identity if _is_frozen(found) else None),
-        started_at=_started_at(found),
-        resumed_at=None if pause else pauses.changed_at(worker.id),
-        heartbeat=_masked(beat, config),
-        heartbeat_file=heartbeat_file(config, worker) or "",
-        heartbeat_known=drive_known,
-        max_age_seconds=worker.heartbeat_max_age_seconds,
-        pid=identity.pid if identity else None,
-        probe_failing=probes(worker.id, identity) if probes and identity else "",
-        lag_seconds=lag_seconds,
-    )
-
-
 def process_state(found: FoundWorker) -> WorkerState:
     """The state of a worker by its processes alone. Leftover children don't count; a start ends them first."""
     if found.stuck or found.presence is Presence.UNVERIFIABLE:
         return WorkerState.STUCK
     return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
-
-
-def _state(worker: WorkerSettings, found: FoundWorker, quarantine: str) -> WorkerState:
-    """The state with its quarantine: a quarantined worker that somebody started is running."""
-    state = process_state(found)
-    rests = worker.quarantined or bool(quarantine)
-    return WorkerState.QUARANTINED if rests and state is WorkerState.STOPPED else state
-
-
-def _started_at(found: FoundWorker) -> datetime | None:
-    """The time of its start; by the kernel, if the starter ended before recording it."""
-    record, identity = found.record, found.identity
-    if record and record.started_at:
-        return datetime.fromisoformat(record.started_at)
-    return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
-
-
-def _find(
-    config: SupervisorConfig,
-    processes: ProcessManager,
-    drive: Drive,
-    worker: WorkerSettings,
-    beat: Heartbeat | None,
-    *,
-    search: Search,
-) -> FoundWorker:
-    try:
-        return adopt_watcher(processes, drive, config, worker, beat, search)
-    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
-        return check_watcher_process(processes, worker)
-
-
-def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | None:
-    """Mask secrets: a worker may repeat its environment, and its words go to logs, tables and people."""
-    if beat is None:
-        return None
-    secrets = config.secrets()
-    status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
-    return beat._replace(status=status, error=error, hostname=hostname)
-
-
-def _is_frozen(found: FoundWorker) -> bool:
-    return found.life is Liveness.FROZEN
 
 
 DRIVE_SECONDS = 1.0
@@ -162,41 +75,63 @@ def observe_workers(
     The observation doesn't change workers. It only writes our notes: which process is a worker that was started by
     hand, and since when a process has been stopped by a signal.
     """
-    now = datetime.now(UTC)
+    config, now = host.config, datetime.now(UTC)
     ids = [worker.id for worker in workers]
     try:
-        folder = host.config.folder("state")
-        beats, flags = host.drive.call(_on_drive, host.drive, folder, ids, timeout=None if patient else DRIVE_SECONDS)
+        beats, flags = host.drive.call(
+            _read_drive, host.drive, config.folder("state"), ids, timeout=None if patient else DRIVE_SECONDS
+        )
         known = True
     except (DriveUnavailable, OSError):
         beats, flags, known = {}, {}, False
-    seen = []
+    statuses = []
     for worker in workers:
-        pause = host.pauses.look(worker.id, flags.get(worker.id), flag_known=known)
-        beat = beats.get(worker.id)
-        late = lag(worker.heartbeat_max_age_seconds) if lag else 0.0
-        given_up = host.quarantines.read(worker.id)
-        found, observation = observe_worker(
-            host.config,
-            host.processes,
-            host.drive,
-            host.pauses,
-            worker,
-            beat,
-            pause,
-            search=search,
-            drive_known=known,
-            quarantine=given_up.words if given_up else "",
-            lag_seconds=late,
-            probes=probes,
+        flag, beat = flags.get(worker.id), beats.get(worker.id)
+        pause = host.pauses.look(worker.id, flag, flag_known=known)
+        quarantine = host.quarantines.read(worker.id)
+        try:
+            found = adopt_watcher(host.processes, host.drive, config, worker, beat, search)
+        except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
+            found = check_watcher_process(host.processes, worker)
+        identity, record, state = found.identity, found.record, process_state(found)
+        if state is WorkerState.STOPPED and (worker.quarantined or quarantine):  # one that somebody started is running
+            state = WorkerState.QUARANTINED
+        started_at = None
+        if record and record.started_at:
+            started_at = datetime.fromisoformat(record.started_at)
+        elif identity:  # by the kernel, if the starter ended before recording it
+            started_at = datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start))
+        if beat is not None:  # a worker may repeat its environment, and its words go to logs, tables and people
+            secrets = config.secrets()
+            status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
+            beat = beat._replace(status=status, error=error, hostname=hostname)
+        frozen = identity if found.life is Liveness.FROZEN else None
+        observation = Observation(
+            state=state,
+            quarantined=worker.quarantined,
+            quarantine=quarantine.words if quarantine else "",
+            unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
+            others=found.others if identity is not None else (),
+            paused=pause is not None,
+            enabled=worker.enabled,
+            frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
+            started_at=started_at,
+            resumed_at=None if pause else host.pauses.changed_at(worker.id),
+            heartbeat=beat,
+            heartbeat_file=heartbeat_file(config, worker) or "",
+            heartbeat_known=known,
+            max_age_seconds=worker.heartbeat_max_age_seconds,
+            pid=identity.pid if identity else None,
+            probe_failing=probes(worker.id, identity) if probes and identity else "",
+            lag_seconds=lag(worker.heartbeat_max_age_seconds) if lag else 0.0,
         )
-        differs = known and host.pauses.differs(worker.id, flags.get(worker.id))
-        rests = _rest_reason(host.config, worker.id, pause)
-        seen.append(WorkerStatus(worker, now, observation, found, pause, given_up, differs, rests))
-    return seen
+        differs = known and host.pauses.differs(worker.id, flag)
+        rests = _inactive_reason(config, worker.id, pause)
+        statuses.append(WorkerStatus(worker, now, observation, found, pause, quarantine, differs, rests))
+    return statuses
 
 
-def _rest_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) -> str:
+def _inactive_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) -> str:
     """Why it shouldn't run; empty if it should."""
     worker = config.workers.get(worker_id)
     if worker is None:
@@ -208,7 +143,7 @@ def _rest_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) 
     return "quarantined in the configuration" if worker.quarantined else ""
 
 
-def _on_drive(
+def _read_drive(
     drive: Drive, folder: Path, worker_ids: Sequence[str]
 ) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
     """The heartbeats and pause flags of these workers, in one call."""

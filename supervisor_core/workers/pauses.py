@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +27,6 @@ from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json
-from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.processes.drive_needs import DriveFileKept
 from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
 
@@ -63,17 +63,11 @@ class Pause(NamedTuple):
         """`paused by root at 2026-02-05 06:08 UTC: disk is full`."""
         person, _, label = (self.label or self.by).partition(SEPARATOR)
         author = f" by {person}" if person else ""
-        time = f" at {_readable(self.at)}" if self.at else ""
+        time = f" at {self.at}" if self.at else ""
+        with suppress(ValueError):  # else as somebody wrote it by hand
+            time = f" at {from_text(self.at):%Y-%m-%d %H:%M} UTC" if self.at else ""
         reason = "; ".join(filter(None, (label, self.note)))
         return f"paused{author}{time}{f': {reason}' if reason else ''}"
-
-
-def _readable(moment: str) -> str:
-    """A time to the minute; unchanged if somebody wrote it in another form."""
-    try:
-        return f"{from_text(moment):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +223,10 @@ class Pauses:
     def _put_back(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None, held: Pause | None) -> None:
         """Restore the flag. It's recorded once an hour, and logged each time."""
         last, now = copy.get("restored_at"), datetime.now(UTC)
-        if not (isinstance(last, str) and timedelta() <= now - _moment(last) < RESTORED_AGAIN):
+        age = RESTORED_AGAIN
+        with suppress(ValueError):
+            age = now - from_text(str(last))
+        if not timedelta() <= age < RESTORED_AGAIN:
             if not self._record(worker_id, found, held, refused=True):
                 return
             last = to_text(now)
@@ -250,7 +247,6 @@ class Pauses:
         return True
 
     def _signed(self, worker_id: str, pause: Pause) -> Pause:
-        """The same pause, signed if there is a secret."""
         if not self._secret:
             return pause._replace(signature="")
         about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
@@ -275,7 +271,6 @@ class Pauses:
         return alone(self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at")))
 
     def _ask(self, worker_id: str) -> Pause | None:
-        """The flag on the drive."""
         (found,) = _FlagRead.answer([_FlagRead(self._drive, self._folder, worker_id)])
         return found
 
@@ -319,20 +314,8 @@ class Pauses:
 def _pause(document: object) -> Pause | None:
     if not isinstance(document, dict):
         return None
-    return Pause(*(_said(document.get(name)) for name in Pause._fields))
-
-
-def _moment(text: str) -> datetime:
-    """A time that we wrote; long ago if it can't be read."""
-    try:
-        return from_text(text)
-    except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
-
-
-def _said(value: object) -> str:
-    """The text of a flag, which may be anybody's, in one line."""
-    return one_line(value, LONGEST_SAID) if isinstance(value, str) else ""
+    texts = (document.get(name) for name in Pause._fields)  # the text of a flag may be anybody's
+    return Pause(*(one_line(text, LONGEST_SAID) if isinstance(text, str) else "" for text in texts))
 
 
 def read_flags(root: Path, folder: Path, worker_ids: Sequence[str]) -> list[Pause | None]:
@@ -340,24 +323,17 @@ def read_flags(root: Path, folder: Path, worker_ids: Sequence[str]) -> list[Paus
 
     A link or a FIFO isn't a flag. A file that can't be read still pauses the worker.
     """
-    try:
-        with drive_files.open_folder(root, folder) as opened:
-            return [_flag_in(opened, pause_flag_path(folder, worker_id).name) for worker_id in worker_ids]
-    except FileNotFoundError:
-        return [None] * len(worker_ids)
-
-
-def _flag_in(folder: OpenFolder, name: str) -> Pause | None:
-    try:
-        if not S_ISREG(folder.look(name).st_mode):
-            return None
-    except FileNotFoundError:
-        return None
-    try:
-        document = parse_json(folder.path / name, folder.read(name, MAX_JSON_BYTES))
-    except (FileNotFoundError, UnreadableFileError):
-        return Pause()
-    return _pause(document) or Pause()
+    flags: list[Pause | None] = [None] * len(worker_ids)
+    with suppress(FileNotFoundError), drive_files.open_folder(root, folder) as opened:
+        for number, worker_id in enumerate(worker_ids):
+            name = pause_flag_path(folder, worker_id).name
+            with suppress(FileNotFoundError):
+                if S_ISREG(opened.look(name).st_mode):
+                    flags[number] = Pause()
+                    with suppress(UnreadableFileError):
+                        document = parse_json(folder / name, opened.read(name, MAX_JSON_BYTES))
+                        flags[number] = _pause(document) or Pause()
+    return flags
 
 
 @dataclass(frozen=True, slots=True)

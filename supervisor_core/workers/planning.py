@@ -65,14 +65,10 @@ def plan(
 ) -> dict[str, Action]:
     """The action for each worker that is configured or exists. `resting`: monitoring is paused."""
     at = require_aware(now)
-    decided: dict[str, Action] = {}
-    for worker_id in dict.fromkeys((*desired, *actual)):
-        wanted, there = desired.get(worker_id), actual.get(worker_id)
-        if resting:
-            decided[worker_id] = Action(ActionKind.NONE, Why.RESTING, at)
-        else:
-            decided[worker_id] = Action(*_action(wanted, there), at)
-    return decided
+    ids = dict.fromkeys((*desired, *actual))
+    if resting:
+        return {worker_id: Action(ActionKind.NONE, Why.RESTING, at) for worker_id in ids}
+    return {worker_id: Action(*_decide(desired.get(worker_id), actual.get(worker_id)), at) for worker_id in ids}
 
 
 _LEAVE = {
@@ -84,47 +80,29 @@ _LEAVE = {
 """The states in which a worker is left alone, with the reasons."""
 
 
-def _action(wanted: DesiredState | None, there: ActualState | None) -> tuple[ActionKind, Why]:
-    if there is None:  # a start could make it two
+def _decide(desired: DesiredState | None, actual: ActualState | None) -> tuple[ActionKind, Why]:
+    if actual is None:  # a start could make it two
         return ActionKind.NONE, Why.NOT_SEEN
-    if there.state in _LEAVE and not (wanted is None and there.state is WorkerState.BACKING_OFF):
-        return ActionKind.NONE, _LEAVE[there.state]  # who waits for a start that nobody wants any more need not wait
-    if wanted is None:
+    state = actual.state
+    if state in _LEAVE and not (desired is None and state is WorkerState.BACKING_OFF):
+        return ActionKind.NONE, _LEAVE[state]  # who waits for a start that nobody wants any more need not wait
+    if desired is None:
         return ActionKind.REMOVE, Why.NOT_CONFIGURED
-    if there.state is WorkerState.RUNNING:
-        return _running(wanted, there)
-    return _at_rest(wanted, there)
-
-
-def _running(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
-    """The action on a running worker. A paused or quarantined one was started by a person, who can also stop it."""
-    if not wanted.enabled and not wanted.left_alone:
-        return ActionKind.STOP, Why.NOT_ENABLED
-    held = _held(wanted)
-    if held is not None:
-        return ActionKind.NONE, held
-    if wanted.spec_hash and there.spec_hash and wanted.spec_hash != there.spec_hash:
-        return ActionKind.RESTART, Why.CHANGED
-    if there.hung:
-        return ActionKind.RESTART, Why.HUNG
-    return ActionKind.NONE, Why.AS_WANTED
-
-
-def _at_rest(wanted: DesiredState, there: ActualState) -> tuple[ActionKind, Why]:
-    if not wanted.enabled:
-        return ActionKind.NONE, Why.NOT_ENABLED
-    held = _held(wanted)
-    if held is not None:
-        return ActionKind.NONE, held
-    if there.state is WorkerState.QUARANTINED:  # a person ends it, and not a plan
+    is_running = state is WorkerState.RUNNING
+    if not desired.enabled and not (is_running and desired.left_alone):
+        return ActionKind.STOP if is_running else ActionKind.NONE, Why.NOT_ENABLED
+    # A paused or quarantined one that runs was started by a person, who can also stop it.
+    if desired.quarantined:
         return ActionKind.NONE, Why.QUARANTINED
-    return (ActionKind.NONE, Why.ENDED) if there.ended else (ActionKind.START, Why.NOT_RUNNING)
-
-
-def _held(wanted: DesiredState) -> Why | None:
-    if wanted.quarantined:
-        return Why.QUARANTINED
-    return Why.PAUSED if wanted.paused else None
+    if desired.paused:
+        return ActionKind.NONE, Why.PAUSED
+    if is_running:
+        if desired.spec_hash and actual.spec_hash and desired.spec_hash != actual.spec_hash:
+            return ActionKind.RESTART, Why.CHANGED
+        return (ActionKind.RESTART, Why.HUNG) if actual.hung else (ActionKind.NONE, Why.AS_WANTED)
+    if state is WorkerState.QUARANTINED:  # a person ends it, and not a plan
+        return ActionKind.NONE, Why.QUARANTINED
+    return (ActionKind.NONE, Why.ENDED) if actual.ended else (ActionKind.START, Why.NOT_RUNNING)
 
 
 SEEN = frozenset({WorkerState.STOPPED, WorkerState.RUNNING, WorkerState.STUCK})
@@ -141,7 +119,6 @@ class Lifecycle:
 
     seen: WorkerState = WorkerState.STOPPED
     in_hand: str = ""
-    """The current activity, in a word; empty without one."""
     moving: WorkerState | None = None
     """Starting or stopping, if the activity does that; None if it leaves the processes alone."""
     waits: RestartDecision | None = None
@@ -150,7 +127,6 @@ class Lifecycle:
 
     @property
     def state(self) -> WorkerState:
-        """The state in one word."""
         if self.moving is not None:
             return self.moving
         if self.seen is not WorkerState.STOPPED:
@@ -191,7 +167,8 @@ class Lifecycle:
 
     def wait(self, decision: RestartDecision) -> Lifecycle:
         """Take the decision after an exit: wait for the next start, or rest."""
-        self._must_be_stopped(f"wait ({decision.what})")
+        if self.in_hand or self.seen is not WorkerState.STOPPED:
+            raise IllegalLifecycleMove(f"wait needs a stopped worker, and this one is {self.state}")
         if decision.what not in (Next.WAIT, Next.REST):
             raise IllegalLifecycleMove(f"{decision.what} isn't a decision to wait for")
         return replace(self, waits=decision)
@@ -203,9 +180,4 @@ class Lifecycle:
         return replace(self, quarantined=True, waits=None)
 
     def release(self) -> Lifecycle:
-        """End its quarantine."""
         return replace(self, quarantined=False)
-
-    def _must_be_stopped(self, what: str) -> None:
-        if self.in_hand or self.seen is not WorkerState.STOPPED:
-            raise IllegalLifecycleMove(f"{what} needs a stopped worker, and this one is {self.state}")

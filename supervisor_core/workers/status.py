@@ -47,7 +47,6 @@ class WorkerStatus:
     stage: WorkerState | None = None
     """Its state including the current activity; None without an actor."""
     decision: RestartDecision | None = None
-    """The restart decision about its last end."""
     start_error: str = ""
     end: ProcessEnd | None = None
     """The end of its recorded process, if it was noticed."""
@@ -99,7 +98,6 @@ class WorkerStatus:
         return replace(self, observation=self.observation._replace(state=moving))
 
     def as_json(self) -> dict[str, Any]:
-        """The status for `status --json`."""
         started = self.observation.started_at
         return {
             "id": self.worker.id,
@@ -193,11 +191,9 @@ class WorkerSnapshot:
     actual: ActualState
     reconciliation: Reconciliation = field(default_factory=Reconciliation)
     config: WorkerSettings | None = None
-    """Its settings."""
 
     @property
     def name(self) -> str:
-        """Its id."""
         return self.config.id if self.config else ""
 
     @property
@@ -214,7 +210,6 @@ class WorkerSnapshot:
 
     @property
     def last_seen(self) -> datetime | None:
-        """The time of its newest observation."""
         return self.actual.last_seen
 
     @property
@@ -224,36 +219,29 @@ class WorkerSnapshot:
 
     @property
     def desired_version(self) -> int:
-        """The version of the configuration that was applied to it."""
         return self.reconciliation.desired_version
 
     @property
     def last_reconcile(self) -> datetime | None:
-        """The time of its newest round."""
         return self.reconciliation.last_at
 
     @property
     def reconcile_count(self) -> int:
-        """The number of its rounds."""
         return self.reconciliation.count
 
     @property
     def enabled(self) -> bool:
-        """True if the configuration wants it to run."""
         return self.desired.enabled
 
     @property
     def quarantined(self) -> bool:
-        """True if it isn't restarted any more."""
         return self.desired.quarantined
 
     @property
     def connected(self) -> bool:
-        """True if it's running."""
         return self.actual.state is WorkerState.RUNNING
 
     def as_json(self) -> dict[str, Any]:
-        """The three parts, with their times as text."""
         return {
             "desired": _as_json(self.desired),
             "actual": _as_json(self.actual),
@@ -276,7 +264,6 @@ class Snapshot:
 
     @property
     def servers(self) -> Mapping[str, WorkerSnapshot]:
-        """The workers."""
         return self.workers
 
     def changed(self, workers: Mapping[str, WorkerSnapshot], taken_at: datetime) -> Snapshot:
@@ -284,14 +271,6 @@ class Snapshot:
         if dict(workers) == self.workers:
             return self
         return Snapshot(self.version + 1, taken_at, workers)
-
-    def as_json(self) -> dict[str, Any]:
-        """A new dictionary for programs, which the caller may change."""
-        return {
-            "version": self.version,
-            "taken_at": to_text(self.taken_at),
-            "workers": {worker_id: worker.as_json() for worker_id, worker in self.workers.items()},
-        }
 
 
 def _in_utc(value: object, *names: str) -> None:
@@ -303,13 +282,5 @@ def _in_utc(value: object, *names: str) -> None:
 
 
 def _as_json(part: DesiredState | ActualState | Reconciliation) -> dict[str, Any]:
-    return {each.name: _plain(getattr(part, each.name)) for each in fields(part)}
-
-
-def _plain(value: object) -> object:
-    """The value as plain JSON."""
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, WorkerState | Health):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    values = ((field.name, getattr(part, field.name)) for field in fields(part))
+    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values}

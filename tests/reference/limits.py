@@ -9,7 +9,7 @@ from bot.access import checks, people
 from bot.inbound import connection, dispatcher, notices
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
-from supervisor_core.added_commands.output import MOST_BYTES, SHOWN, SHOWN_LINES
+from supervisor_core.added_commands import MOST_BYTES, SHOWN, SHOWN_LINES
 from supervisor_core.alerts import incoming as payload
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
@@ -36,7 +36,7 @@ from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
-from supervisor_core.plugins.rules import LONGEST_SECONDS
+from supervisor_core.plugins.loading import LONGEST_SECONDS
 from supervisor_core.storage import shared_database, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming

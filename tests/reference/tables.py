@@ -20,7 +20,7 @@ from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDat
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log, metadata, workers
 from supervisor_core.workers.conditions.rules import Severity
-from supervisor_core.workers.teams.rows import MemberRole
+from supervisor_core.workers.teams import MemberRole
 from tests.reference.markdown import code, code_list, fill, sentence, table
 
 VALUES: Mapping[str, Iterable[object]] = {

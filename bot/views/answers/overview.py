@@ -14,7 +14,7 @@ from bot.views.text import escape, inert, mention
 from bot.views.workers import Worker, by_host, counts, headline, host_of, unhealthy_first, worker_line
 from supervisor_core.commands.addresses import SILENT, fold_silent
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.workers.teams.manager import TeamPicture
+from supervisor_core.workers.teams import TeamPicture
 
 SHOWN = 15
 """Workers that are shown: with more, all texts together could be longer than a message."""

@@ -11,8 +11,7 @@ from bot.views.buttons import list_page, page_buttons
 from bot.views.text import inert, minute, shorten
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.command import Command
-from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
-from supervisor_core.workers.teams.rows import MemberRole
+from supervisor_core.workers.teams import MemberRole, TeamMember, TeamPicture
 
 PAGE = 8
 """Teams at once."""

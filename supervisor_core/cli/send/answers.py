@@ -32,7 +32,7 @@ from supervisor_core.diagnosis.why.model import Explanation, PastEvent
 from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.workers.context import open_doors, open_drive
 from supervisor_core.workers.observation import observe_workers
-from supervisor_core.workers.teams.manager import TeamPicture, team_pictures
+from supervisor_core.workers.teams import TeamPicture, team_pictures
 from supervisor_core.workers.worker import Search
 
 

@@ -20,7 +20,7 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
-from supervisor_core.workers.probes.service import THREADS, Prober
+from supervisor_core.workers.probes import THREADS, Prober
 from supervisor_core.workers.status import WorkerStatus
 
 log = logging.getLogger(__name__)

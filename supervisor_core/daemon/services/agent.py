@@ -36,7 +36,7 @@ from supervisor_core.storage.supervisors import (
 from supervisor_core.storage.tables import REASON
 from supervisor_core.version import __version__
 from supervisor_core.workers.heartbeats.service import HeartbeatLoop
-from supervisor_core.workers.teams.manager import TeamManager
+from supervisor_core.workers.teams import TeamManager
 from supervisor_core.workers.worker import host_name
 
 HEARTBEAT_SECONDS = 30.0

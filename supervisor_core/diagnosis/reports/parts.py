@@ -38,21 +38,16 @@ from supervisor_core.storage.database_check import read_closed_ledger, verify
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.version import __version__
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.health import Health, Heartbeat, health
-from supervisor_core.workers.heartbeats.files import last_beat
-from supervisor_core.workers.observation import observe_worker
-from supervisor_core.workers.pauses import Pause, read_flags
+from supervisor_core.workers.health import Health
+from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.worker import check_watcher_process
 
 
 def heartbeat(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """Fresh, healthy, paused; with the reason in words."""
     host.drive.check()
-    beat, flag = host.drive.call(_on_drive, host.drive.root, host.config.folder("state"), worker.id)
-    pause = host.pauses.look(worker.id, flag, flag_known=True)
-    now = host.now()
-    observation = observe_worker(host.config, host.processes, host.drive, host.pauses, worker, beat, pause)[1]
-    verdict = health(observation, now)
+    (status,) = observe_workers(host, [worker], patient=True)
+    beat, pause, verdict, now = status.observation.heartbeat, status.pause, status.verdict, status.at
     age = (now - beat.at).total_seconds() if beat and beat.at else None
     limit = worker.heartbeat_max_age_seconds
     return {
@@ -69,10 +64,6 @@ def heartbeat(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str
         "status": beat.status if beat else None,
         "error": beat.error if beat else None,
     }
-
-
-def _on_drive(root: Path, folder: Path, worker_id: str) -> tuple[Heartbeat | None, Pause | None]:
-    return last_beat(root, folder, worker_id), read_flags(root, folder, [worker_id])[0]
 
 
 LOG_LINES = 50

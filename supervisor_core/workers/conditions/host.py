@@ -41,8 +41,6 @@ INTERRUPTED_FOR = timedelta(days=1)
 
 
 class DiskSpace(NamedTuple):
-    """The free space of a disk, in bytes."""
-
     free: int
     total: int
 
@@ -55,8 +53,6 @@ class Outage(NamedTuple):
 
 
 class InterruptedCommand(NamedTuple):
-    """The newest command for a worker that was interrupted."""
-
     worker_id: str
     words: str
     at: datetime
@@ -71,55 +67,50 @@ class HostFacts:
     host: str
     at: datetime
     drive: Outage | None = None
-    """Why the drive can't be reached."""
     drive_room: DiskSpace | None = None
     disk_room: DiskSpace | None = None
     disk: str = ""
-    """The path of the disk."""
     shared_database: bool = False
     """True if one is configured."""
     database: Outage | None = None
     running: int = 0
-    """The number of running workers with a heartbeat."""
     skewed: Collection[str] = ()
-    """The running workers whose heartbeats are in the future."""
     cut_off: Collection[InterruptedCommand] = ()
     silent: Mapping[str, str | None] | None = None
     """Other supervisors that are unresponsive, each with a description. Empty: it responds. None: not heard yet, so its
     last condition holds."""
     known: Mapping[Target, Condition] = field(default_factory=dict)
-    """The last conditions of the host's parts."""
 
 
 def read_host(facts: HostFacts) -> list[TargetReading]:
     host, at = facts.host, facts.at
-    readings = [TargetReading(Target(DRIVE, host), _drive(facts))]
+    was_low = {kind: facts.known.get(Target(kind, host)) is Condition.DISK_LOW for kind in (DRIVE, DISK)}
+    drive = Reading(Condition.WELL, "the drive responds", at)
+    if facts.drive is not None:  # being unreachable is worse than being full
+        drive = Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
+    elif facts.drive_room is not None:
+        drive = _disk(facts.drive_room, "the drive", at, low=was_low[DRIVE])
+    readings = [TargetReading(Target(DRIVE, host), drive)]
     if facts.disk_room is not None:
-        low = facts.known.get(Target(DISK, host)) is Condition.DISK_LOW
-        readings.append(TargetReading(Target(DISK, host), _disk(facts.disk_room, facts.disk, at, low=low)))
+        reading = _disk(facts.disk_room, facts.disk, at, low=was_low[DISK])
+        readings.append(TargetReading(Target(DISK, host), reading))
     if facts.shared_database:
         away = facts.database
         well = Reading(Condition.WELL, "the shared database responds", at)
         reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
         readings.append(TargetReading(Target(DATABASE, host), reading))
-    readings.append(TargetReading(Target(CLOCK, host), _clock(facts)))
-    return [*readings, *_commands(facts), *_supervisors(facts)]
+    skewed = len(facts.skewed)
+    clock = Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", at)
+    if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
+        words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
+        clock = Reading(Condition.CLOCK_SKEW, words, at)
+    readings.append(TargetReading(Target(CLOCK, host), clock))
+    return [*readings, *_read_commands(facts), *_read_supervisors(facts)]
 
 
 def is_skewed(status: WorkerStatus) -> bool:
-    """True if this worker runs, and its heartbeat is in the future."""
     seen = status.observation
     return seen.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and seen.heartbeat_known
-
-
-def _drive(facts: HostFacts) -> Reading:
-    """Being unreachable is worse than being full."""
-    if facts.drive is not None:
-        return Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
-    if facts.drive_room is None:
-        return Reading(Condition.WELL, "the drive responds", facts.at)
-    low = facts.known.get(Target(DRIVE, facts.host)) is Condition.DISK_LOW
-    return _disk(facts.drive_room, "the drive", facts.at, low=low)
 
 
 def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
@@ -132,46 +123,37 @@ def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
     return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB free", at)
 
 
-def _clock(facts: HostFacts) -> Reading:
-    """The host's clock, judged by the heartbeats of its workers."""
-    skewed = len(facts.skewed)
-    if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
-        words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
-        return Reading(Condition.CLOCK_SKEW, words, facts.at)
-    return Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", facts.at)
+def _read_commands(facts: HostFacts) -> list[TargetReading]:
+    """The interrupted commands, and those that were reported and are acknowledged or older than a day."""
+    old = Reading(Condition.WELL, "more than a day ago", facts.at)
+    readings = {target: old for target in facts.known if target.kind == COMMAND}
+    for command in facts.cut_off:
+        reading = old
+        if command.seen_to:
+            reading = Reading(Condition.WELL, "acknowledged", facts.at)
+        elif command.at + INTERRUPTED_FOR > facts.at:
+            reading = Reading(Condition.INTERRUPTED, command.words, command.at)
+        readings[Target(COMMAND, command.worker_id)] = reading
+    return _news(facts, readings)
 
 
-def _commands(facts: HostFacts) -> list[TargetReading]:
-    """The interrupted commands, acknowledged or not."""
-    readings = [TargetReading(Target(COMMAND, each.worker_id), _command(each, facts.at)) for each in facts.cut_off]
-    there = {answer.target for answer in readings}
-    for target, condition in facts.known.items():
-        if target.kind == COMMAND and not condition.fine and target not in there:
-            readings.append(TargetReading(target, Reading(Condition.WELL, "more than a day ago", facts.at)))
-    news = (not facts.known.get(each.target, Condition.WELL).fine for each in readings)
-    return [each for each, other in zip(readings, news, strict=True) if other or not each.reading.condition.fine]
+def _read_supervisors(facts: HostFacts) -> list[TargetReading]:
+    silent = facts.silent or {}
+    well = "it sends heartbeats again, or was stopped or removed"
+    readings = {
+        target: Reading(Condition.WELL, silent.get(target.id, well) or "it responds again", facts.at)
+        for target in facts.known
+        if target.kind == SUPERVISOR and silent.get(target.id, well) is not None
+    }
+    for name, words in sorted(silent.items()):
+        if words:
+            readings[Target(SUPERVISOR, name)] = Reading(Condition.SUPERVISOR_SILENT, words, facts.at)
+    return _news(facts, readings) if facts.silent is not None else []
 
 
-def _command(cut: InterruptedCommand, at: datetime) -> Reading:
-    if cut.seen_to:
-        return Reading(Condition.WELL, "acknowledged", at)
-    if cut.at + INTERRUPTED_FOR <= at:
-        return Reading(Condition.WELL, "more than a day ago", at)
-    return Reading(Condition.INTERRUPTED, cut.words, cut.at)
-
-
-def _supervisors(facts: HostFacts) -> list[TargetReading]:
-    """The supervisors that are or were unresponsive."""
-    if facts.silent is None:
-        return []
-    readings = [
-        TargetReading(Target(SUPERVISOR, each), Reading(Condition.SUPERVISOR_SILENT, words, facts.at))
-        for each, words in sorted(facts.silent.items())
-        if words
+def _news(facts: HostFacts, readings: Mapping[Target, Reading]) -> list[TargetReading]:
+    return [
+        TargetReading(target, reading)
+        for target, reading in readings.items()
+        if not (reading.condition.fine and facts.known.get(target, Condition.WELL).fine)
     ]
-    silent = {each.target for each in readings}
-    for target, condition in facts.known.items():
-        words = facts.silent.get(target.id, "it sends heartbeats again, or was stopped or removed")
-        if target.kind == SUPERVISOR and not condition.fine and words is not None and target not in silent:
-            readings.append(TargetReading(target, Reading(Condition.WELL, words or "it responds again", facts.at)))
-    return readings

@@ -81,14 +81,12 @@ class Condition(StrEnum):
     UNKNOWN = "unknown"
     """Unknown whether it runs, as before the first observation."""
     MISSING = "missing"
-    """It runs without a heartbeat since its start."""
     STALE = "stale"
     FROZEN = "frozen"
     STUCK = "stuck"
     """Some of its processes can't be stopped, or it sends heartbeats without progress."""
     DOWN = "down"
     RESTART_LIMIT = "restart_limit"
-    """Quarantined after too many restarts, until a person ends it."""
     FLAPPING = "flapping"
     DISK_LOW = "disk_low"
     DRIVE_UNREACHABLE = "drive_unreachable"
@@ -99,9 +97,7 @@ class Condition(StrEnum):
     REFUSED = "refused"
     """A host of the fleet has refused messages that weren't its hub's."""
     FIRING = "firing"
-    """Another program says so."""
     STORM = "storm"
-    """Many targets have a problem at once."""
 
     @property
     def word(self) -> str:
@@ -111,7 +107,6 @@ class Condition(StrEnum):
 
     @property
     def fine(self) -> bool:
-        """True if it needs no attention."""
         return self in (Condition.WELL, Condition.PAUSED)
 
     @property
@@ -153,20 +148,16 @@ class Reading:
     condition: Condition
     reason: str
     since: datetime
-    """Its beginning, as precisely as it's known."""
     held_until: datetime | None = None
     """The time until which it isn't reported, since the worker was just started or will be restarted soon."""
     healing: bool = False
     """True if `held_until` waits for its restart policy."""
     restarts_at: datetime | None = None
-    """The time of its next automatic restart."""
     severity: Severity | None = None
     """Its severity, if it doesn't follow from the condition."""
 
 
 class TargetReading(NamedTuple):
-    """The reading of one target."""
-
     target: Target
     reading: Reading
 
@@ -210,55 +201,6 @@ def _limit(seen: Observation) -> timedelta:
     return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
-def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
-    seen, verdict, at = status.observation, status.verdict, status.at
-    if seen.quarantine:
-        return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
-    condition = _by_health(status)
-    if condition is None:
-        return None
-    since, begun = min(_since(condition, seen, at), at), seen.started_at
-    if condition is Condition.WELL:
-        starting = begun is not None and begun + timedelta(seconds=status.proven_after_seconds) > at
-        return None if starting else Reading(condition, verdict.reason, since)
-    young = begun is not None and begun + grace > at and condition is not Condition.FROZEN
-    return Reading(condition, _in_words(condition, status), since, begun + grace if young and begun else None)
-
-
-def _by_health(status: WorkerStatus) -> Condition | None:
-    """The condition for a running worker's health; None if it's unknown at the moment."""
-    match status.verdict.health:
-        case Health.HEALTHY:
-            return Condition.WELL
-        case Health.STALE:
-            return Condition.STALE
-        case Health.MISSING:
-            return Condition.MISSING
-        case Health.FROZEN:
-            return Condition.FROZEN
-        case Health.DEGRADED:
-            return Condition.STUCK if status.verdict.stalled else Condition.DEGRADED
-        case Health.UNKNOWN:
-            return Condition.CLOCK_SKEW if status.observation.heartbeat_known else None
-
-
-def _since(condition: Condition, seen: Observation, at: datetime) -> datetime:
-    """The beginning of the condition, by the worker's and the kernel's times."""
-    said = seen.heartbeat.at if seen.heartbeat else None
-    limit, progressed = _limit(seen), progressed_at(seen)
-    if condition is Condition.FROZEN:
-        return at - timedelta(seconds=seen.frozen_seconds or 0.0)
-    if condition is Condition.STALE and said is not None:
-        return said + limit
-    if condition is Condition.MISSING and seen.started_at is not None:
-        return seen.started_at + limit
-    if condition is Condition.STUCK and progressed is not None:
-        return progressed + limit
-    if condition is Condition.WELL and (said is None or seen.max_age_seconds == 0):
-        return seen.started_at or at
-    return at if said is None or seen.probe_failing else said
-
-
 NO_PROGRESS = "no progress for"
 """The beginning of the reason of a worker that is alive and gets nowhere."""
 
@@ -278,29 +220,53 @@ def word_for(condition: Condition, reason: str) -> str:
     return shown_as(condition, reason).word
 
 
-def _in_words(condition: Condition, status: WorkerStatus) -> str:
-    """The reason, without numbers that change with each observation, since people read it long after."""
-    seen = status.observation
-    if condition is Condition.STALE:
-        return f"no heartbeat for more than {format_span(seen.max_age_seconds)}"
-    if condition is Condition.MISSING:
-        late = f"no heartbeat within {format_span(seen.max_age_seconds)} of its start"
-        if seen.heartbeat is not None:  # of an earlier process
-            return late
-        if seen.heartbeat_file:
-            late = f"{late}. It must replace {seen.heartbeat_file} with {HEARTBEAT_EXAMPLE} and the current time"
-        return f"{late}. If it never writes one, set workers.{status.worker.id}.heartbeat_max_age_seconds to 0"
-    if condition is Condition.STUCK:
-        return f"{NO_PROGRESS} {format_span(seen.max_age_seconds)}, although it sends heartbeats"
-    if condition is Condition.FROZEN:
-        return "stopped by a signal; SIGCONT resumes it"
-    if condition is Condition.CLOCK_SKEW:
-        return "its heartbeat is in the future; check the clock of the host that writes it"
-    return status.verdict.reason
+def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
+    """The condition of a running worker, with its beginning by the worker's and the kernel's times. The reasons have no
+    numbers that change with each observation, since people read them long after."""
+    seen, verdict, at = status.observation, status.verdict, status.at
+    if seen.quarantine:
+        return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
+    beat, started, progressed = seen.heartbeat, seen.started_at, progressed_at(seen)
+    said, limit, reason = beat.at if beat else None, _limit(seen), verdict.reason
+    most = format_span(seen.max_age_seconds)
+    since = at if said is None or seen.probe_failing else said
+    match verdict.health:
+        case Health.HEALTHY:
+            if started is not None and started + timedelta(seconds=status.proven_after_seconds) > at:
+                return None
+            since = started or at if said is None or seen.max_age_seconds == 0 else said
+            return Reading(Condition.WELL, reason, min(since, at))
+        case Health.STALE:
+            condition, reason = Condition.STALE, f"no heartbeat for more than {most}"
+            since = said + limit if said is not None else at
+        case Health.MISSING:
+            condition, reason = Condition.MISSING, f"no heartbeat within {most} of its start"
+            since = started + limit if started is not None else since
+            if beat is None and seen.heartbeat_file:  # else it is of an earlier process
+                reason = (
+                    f"{reason}. It must replace {seen.heartbeat_file} with {HEARTBEAT_EXAMPLE} and the current time"
+                )
+            if beat is None:
+                key = f"workers.{status.worker.id}.heartbeat_max_age_seconds"
+                reason = f"{reason}. If it never writes one, set {key} to 0"
+        case Health.FROZEN:
+            condition, reason = Condition.FROZEN, "stopped by a signal; SIGCONT resumes it"
+            since = at - timedelta(seconds=seen.frozen_seconds or 0.0)
+        case Health.DEGRADED if verdict.stalled and progressed is not None:
+            condition, reason = Condition.STUCK, f"{NO_PROGRESS} {most}, although it sends heartbeats"
+            since = progressed + limit
+        case Health.DEGRADED:
+            condition = Condition.DEGRADED
+        case Health.UNKNOWN:
+            if not seen.heartbeat_known:
+                return None
+            condition = Condition.CLOCK_SKEW
+            reason = "its heartbeat is in the future; check the clock of the host that writes it"
+    young = started is not None and started + grace > at and condition is not Condition.FROZEN
+    return Reading(condition, reason, min(since, at), started + grace if young and started else None)
 
 
 def _not_running(status: WorkerStatus) -> Reading | None:
-    """The condition of a worker that is stopped, starting or stopping."""
     decision, at = status.decision, status.at
     if status.state is WorkerState.STOPPING:
         return None

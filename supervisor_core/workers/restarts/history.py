@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,10 @@ from supervisor_core.workers.restarts.policy import (
 
 MOST_LIVES = 64
 """The longest series of failures that affects a pause."""
+
+
+LONGEST_GRACE_SECONDS = 3600.0
+"""The longest age of a new launch. The clock may have been set since an older one, so its age is unknown."""
 
 
 class RestartHistory:
@@ -58,7 +62,11 @@ class RestartHistory:
         if record.generation == self._current:
             return
         self._current, self._asked, self.decision = record.generation, asked, None
-        self._begun = time.monotonic() - _age(record, now)
+        try:
+            age = (now - from_text(record.started_at)).total_seconds()
+        except ValueError:
+            age = 0.0
+        self._begun = time.monotonic() - (age if 0 <= age <= LONGEST_GRACE_SECONDS else 0.0)
         self._kills = memory_kills()
         self._keep()
 
@@ -74,7 +82,9 @@ class RestartHistory:
         known = record.generation == self._current
         lived = max(0.0, time.monotonic() - ago_seconds - self._begun) if known and self._begun is not None else None
         started = from_text(record.started_at) if record.started_at else now
-        asked, kills = known and self._asked, self._killed_since() if known else None
+        asked, kills, total = known and self._asked, None, memory_kills()
+        if known and total is not None and self._kills is not None and total >= self._kills:  # else, as after a reboot
+            kills = total - self._kills
         life = WorkerRun(min(started, now), now, exit_code, start_asked=asked, lived_seconds=lived, memory_kills=kills)
         self._ended = record.generation
         return self._add(life)
@@ -96,11 +106,6 @@ class RestartHistory:
             self.decision = None
             self._keep()
 
-    def _killed_since(self) -> int | None:
-        """The out-of-memory kills since its start; None if unknown, as after a reboot."""
-        now = memory_kills()
-        return now - self._kills if now is not None and self._kills is not None and now >= self._kills else None
-
     def _add(self, life: WorkerRun) -> WorkerRun:
         self.lives = [*self.lives, life][-MOST_LIVES:]
         self.decision = None
@@ -108,13 +113,17 @@ class RestartHistory:
 
     def _keep(self, *, synced: bool = True) -> None:
         self._path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        decision = self.decision
         document = {
             "generation": self._current,
             "asked": self._asked,
             "ended": self._ended,
             "memory_kills": self._kills,
-            "lives": [_life_document(life) for life in self.lives],
-            "decision": _decision_document(self.decision) if self.decision else None,
+            "lives": [
+                {**asdict(run), "started_at": to_text(run.started_at), "ended_at": to_text(run.ended_at)}
+                for run in self.lives
+            ],
+            "decision": decision and {**asdict(decision), "due_at": decision.due_at and to_text(decision.due_at)},
         }
         write_json(self._path, document, synced=synced)
 
@@ -137,40 +146,6 @@ def finished_reason(state_dir: Path, worker: WorkerSettings, found: FoundWorker)
     if found.record is None or found.record.generation != document.get("ended"):
         return ""
     return decision.words if decision is not None and decision.reason is RestartReason.ENDED_WELL else ""
-
-
-def _age(record: WorkerRecord, now: datetime) -> float:
-    """The age of a launch that was just reported; mostly its grace period."""
-    try:
-        seconds = (now - from_text(record.started_at)).total_seconds()
-    except ValueError:
-        return 0.0
-    return seconds if 0 <= seconds <= LONGEST_GRACE_SECONDS else 0.0
-
-
-LONGEST_GRACE_SECONDS = 3600.0
-"""The longest age of a new launch. The clock may have been set since an older one, so its age is unknown."""
-
-
-def _life_document(life: WorkerRun) -> dict[str, Any]:
-    return {
-        "started_at": to_text(life.started_at),
-        "ended_at": to_text(life.ended_at),
-        "exit_code": life.exit_code,
-        "start_asked": life.start_asked,
-        "lived_seconds": life.lived_seconds,
-        "memory_kills": life.memory_kills,
-    }
-
-
-def _decision_document(decision: RestartDecision) -> dict[str, Any]:
-    return {
-        "what": str(decision.what),
-        "reason": str(decision.reason),
-        "words": decision.words,
-        "due_at": to_text(decision.due_at) if decision.due_at else None,
-        "pause_seconds": decision.pause_seconds,
-    }
 
 
 def _lives(found: object) -> list[WorkerRun]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError
-from supervisor_core.common.text import one_line, times
+from supervisor_core.common.text import one_line
+from supervisor_core.common.text import times as count_times
 from supervisor_core.common.times import from_text, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
@@ -67,7 +68,6 @@ class Quarantines:
         self._home = state_dir / HOME
 
     def read(self, worker_id: str) -> Quarantine | None:
-        """The quarantine of this worker; None without one."""
         path = self._path(worker_id)
         try:
             document = read_json(path)
@@ -100,7 +100,7 @@ WINDOW = timedelta(hours=1)
 
 
 class TooManyStarts(RefusedError):
-    """It was started too often."""
+    """It was started automatically too often."""
 
 
 def restarts_count(drive: Drive) -> bool:
@@ -120,21 +120,14 @@ def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
     """
     times, limit = recent(read_starts(state_dir, worker.id), now), worker.restart.max_per_hour
     if len(times) >= limit:
-        raise TooManyStarts(_why(worker, len(times)), remedy=_remedy(worker))
+        key = f"workers.{worker.id}.restart.max_per_hour"
+        why = f"Automatic starts are off ({key} is 0)."
+        if times:
+            why = f"It was restarted automatically {count_times(len(times))} in an hour ({key} allows no more)."
+        raise TooManyStarts(why, remedy=f"Check its log. To start it by hand: restart {worker.id}.")
     write_starts(state_dir, worker.id, (*times, now))
 
 
 def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
     """The starts within the last hour. One in the future is from a wrong clock, and would count forever."""
     return [moment for moment in times if now - WINDOW < moment <= now]
-
-
-def _why(worker: WorkerSettings, count: int) -> str:
-    key = f"workers.{worker.id}.restart.max_per_hour"
-    if count == 0:
-        return f"Automatic starts are off ({key} is 0)."
-    return f"It was restarted automatically {times(count)} in an hour ({key} allows no more)."
-
-
-def _remedy(worker: WorkerSettings) -> str:
-    return f"Check its log. To start it by hand: restart {worker.id}."

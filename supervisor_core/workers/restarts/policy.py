@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Protocol
 
 from supervisor_core.common.times import COUNTDOWN, format_span, require_aware
+from supervisor_core.config.worker_settings import RestartSettings
 
 HEALTHY_SECONDS = 60.0
 """The length of a run after which the restart is immediate."""
@@ -40,34 +40,6 @@ _MOST_DOUBLINGS = 64
 """Enough for the longest pause. A larger exponent doesn't fit into a float."""
 
 
-class Policy(StrEnum):
-    """`restart.policy`: the exits after which a worker is restarted."""
-
-    NEVER = "never"
-    ON_FAILURE = "on-failure"
-    ALWAYS = "always"
-
-
-class RestartRules(Protocol):
-    """The section `restart` of a worker's configuration."""
-
-    @property
-    def policy(self) -> str:
-        """One of `Policy`."""
-
-    @property
-    def on_unknown(self) -> str:
-        """`restart` or `leave`: what `on-failure` does after an exit whose code is unknown."""
-
-    @property
-    def max_per_hour(self) -> int:
-        """The most automatic starts within any hour; 0 for none."""
-
-    @property
-    def backoff_seconds(self) -> float:
-        """The first pause; 0 for none."""
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerRun:
     """A run of a worker, from its start to its end. An unknown `exit_code` (None) counts as a failure.
@@ -79,7 +51,6 @@ class WorkerRun:
     ended_at: datetime
     exit_code: int | None = None
     start_asked: bool = False
-    """True if a person or a change of the configuration requested its start."""
     end_asked: bool = False
     """True if its end was requested: it didn't exit on its own."""
     lived_seconds: float | None = None
@@ -103,7 +74,6 @@ class WorkerRun:
 
     @property
     def failed(self) -> bool:
-        """True if it exited on its own, with a failure."""
         return not self.end_asked and self.exit_code != 0
 
     @property
@@ -113,13 +83,10 @@ class WorkerRun:
 
     @property
     def short(self) -> bool:
-        """True if it was shorter than `HEALTHY_SECONDS`."""
         return self.seconds < HEALTHY_SECONDS
 
 
 class Next(StrEnum):
-    """The next step after the end of a worker."""
-
     START = "start"
     WAIT = "wait"
     REST = "rest"
@@ -127,8 +94,6 @@ class Next(StrEnum):
 
 
 class RestartReason(StrEnum):
-    """The name of a reason for a decision."""
-
     FIRST_LIFE = "first_life"
     LIVED_LONG = "lived_long"
     NO_BACKOFF = "no_backoff"
@@ -175,7 +140,7 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
 
 
 def decide(
-    rules: RestartRules, lives: Sequence[WorkerRun], starts: int | None, now: datetime, chance: float
+    rules: RestartSettings, lives: Sequence[WorkerRun], starts: int | None, now: datetime, chance: float
 ) -> RestartDecision:
     """Decide the next step for a worker that does not run.
 
@@ -183,18 +148,32 @@ def decide(
     (`automatic_starts`); None where they don't count now, because the shared drive is away. `chance`, from 0 to 1, is
     the place of the pause within its bounds.
     """
-    policy, now = Policy(rules.policy), require_aware(now)
+    now = require_aware(now)
     if not 0 <= chance <= 1:
         raise ValueError(f"chance is {chance!r}; it must be a number from 0 to 1")
     last = lives[-1] if lives else None
-    rest = _rests(policy, rules.on_unknown, last)
-    if rest is not None:
-        return rest
+    if last is not None and last.end_asked:
+        return RestartDecision(Next.REST, RestartReason.ASKED_FOR, "stopped on request; not restarted")
+    if last is not None:
+        rest, setting = None, f"policy: {rules.policy}"
+        leaves_unknown = rules.on_unknown == "leave" and last.exit_code is None and not last.never_ran
+        if rules.policy == "never":
+            rest = RestartReason.POLICY_NEVER
+        elif rules.policy == "on-failure" and not last.failed:
+            rest = RestartReason.ENDED_WELL
+        elif rules.policy == "on-failure" and leaves_unknown:
+            rest, setting = RestartReason.EXIT_UNKNOWN, "on_unknown: leave"
+        if rest is not None:
+            return RestartDecision(Next.REST, rest, f"{run_in_words(last)}; not restarted (restart.{setting})")
     counted = starts if starts is not None else 0
     if counted >= rules.max_per_hour:
-        return RestartDecision(
-            Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, _too_many(rules.max_per_hour, counted, last)
-        )
+        words = f"quarantined after {counted} {'restart' if counted == 1 else 'restarts'} in an hour"
+        if rules.max_per_hour == 0:
+            words = "quarantined, because automatic restarts are off (restart.max_per_hour: 0)"
+        if last:
+            words = f"{words}. The last time it {run_in_words(last)}"
+        words = f"{words}. Its log has details; resume or restart ends the quarantine"
+        return RestartDecision(Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, words)
     if last is None:
         return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "starting for the first time", now)
     backoff = rules.backoff_seconds if starts is not None else max(rules.backoff_seconds, UNCOUNTED_SECONDS)
@@ -225,33 +204,6 @@ def pause_seconds(backoff_seconds: float, failures: int, chance: float) -> float
     doublings = min(max(failures - 1, 0), _MOST_DOUBLINGS)
     middle = min(math.ldexp(backoff_seconds, doublings), LONGEST_PAUSE_SECONDS)
     return min(middle * (1 - JITTER + 2 * JITTER * chance), LONGEST_PAUSE_SECONDS)
-
-
-def _rests(policy: Policy, on_unknown: str, last: WorkerRun | None) -> RestartDecision | None:
-    """The decision to leave it stopped, if the policy or a person says so."""
-    if last is None:
-        return None
-    if last.end_asked:
-        return RestartDecision(Next.REST, RestartReason.ASKED_FOR, "stopped on request; not restarted")
-    if policy is Policy.NEVER:
-        words = f"{run_in_words(last)}; not restarted (restart.policy: never)"
-        return RestartDecision(Next.REST, RestartReason.POLICY_NEVER, words)
-    if policy is Policy.ON_FAILURE and not last.failed:
-        words = f"{run_in_words(last)}; not restarted (restart.policy: on-failure)"
-        return RestartDecision(Next.REST, RestartReason.ENDED_WELL, words)
-    if policy is Policy.ON_FAILURE and on_unknown == "leave" and last.exit_code is None and not last.never_ran:
-        words = f"{run_in_words(last)}; not restarted (restart.on_unknown: leave)"
-        return RestartDecision(Next.REST, RestartReason.EXIT_UNKNOWN, words)
-    return None
-
-
-def _too_many(limit: int, starts: int, last: WorkerRun | None) -> str:
-    if limit == 0:
-        why = "quarantined, because automatic restarts are off (restart.max_per_hour: 0)"
-    else:
-        why = f"quarantined after {starts} {'restart' if starts == 1 else 'restarts'} in an hour"
-    told = f". The last time it {run_in_words(last)}" if last else ""
-    return f"{why}{told}. Its log has details; resume or restart ends the quarantine"
 
 
 def run_in_words(run: WorkerRun) -> str:
@@ -302,6 +254,5 @@ def signal_from_outside(number: int) -> bool:
 
 
 def signal_in(words: str) -> int | None:
-    """The signal in the words of `exit_in_words`; None without one."""
     found = _SIGNAL.search(words)
     return getattr(signal, found[1], None) if found else None

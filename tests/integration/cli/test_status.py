@@ -20,7 +20,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.teams.manager import TeamManager
+from supervisor_core.workers.teams import TeamManager
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.unit.test_imports import imported_by
 

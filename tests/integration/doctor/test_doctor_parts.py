@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.demo.repository import Repository, make_repository
-from supervisor_core.doctor import daemon, git
+from supervisor_core.doctor import daemon, host
 from supervisor_core.doctor import storage as database
 from supervisor_core.doctor.checks import run_checks
 from supervisor_core.doctor.table import CORE_CHECKS
@@ -31,38 +31,38 @@ def configured(folder: Path, code: dict[str, Any] | None = None, **settings: Any
 
 
 def test_a_checkout_in_order_is_told_to_be(made: Repository, tmp_path: Path) -> None:
-    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
+    check = host.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, check.message.startswith("git "), ";" in check.message) == (True, True, False)
 
 
 def test_changes_are_a_remark_and_files_that_git_does_not_know_are_none(made: Repository, tmp_path: Path) -> None:
     (made.checkout / "new").write_text("")
-    assert ";" not in git.check_git(configured(tmp_path, {"path": str(made.checkout)})).message
+    assert ";" not in host.check_git(configured(tmp_path, {"path": str(made.checkout)})).message
     (made.checkout / "watcher.py").write_text("by hand")
-    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
+    check = host.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, "uncommitted changes" in check.message) == (True, True)
 
 
 def test_another_branch_and_a_lock_fail_for_then_nothing_can_be_updated(made: Repository, tmp_path: Path) -> None:
-    check = git.check_git(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
+    check = host.check_git(configured(tmp_path, {"path": str(made.checkout), "branch": "stable"}))
     assert (check.ok, "is on branch main, not stable" in check.message) == (False, True)
     assert "switch stable" in check.remedy
     (made.checkout / ".git" / "index.lock").write_text("")
-    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
+    check = host.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert (check.ok, "index.lock exists" in check.message) == (False, True)
 
 
 def test_no_checkout_fails_only_where_one_is_configured(tmp_path: Path) -> None:
-    check = git.check_git(configured(tmp_path))
+    check = host.check_git(configured(tmp_path))
     assert (check.ok, "no update or rollback: OrionMX" in check.message) == (True, True)
-    check = git.check_git(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
+    check = host.check_git(configured(tmp_path, {"path": str(tmp_path / "nowhere")}))
     assert (check.ok, "isn't a git checkout" in check.message) == (False, True)
     assert "workers.OrionMX.code.path" in check.remedy
 
 
 def test_a_revert_that_was_not_ended_fails_and_says_how_to_end_it(made: Repository, tmp_path: Path) -> None:
     (made.checkout / ".git" / "REVERT_HEAD").write_text("0" * 40)
-    check = git.check_git(configured(tmp_path, {"path": str(made.checkout)}))
+    check = host.check_git(configured(tmp_path, {"path": str(made.checkout)}))
     assert not check.ok
     assert f"git -C {made.checkout} revert --abort" in check.remedy
 

@@ -16,7 +16,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.doctor.network import check_network, check_receivers
 from supervisor_core.host.network import Network
 from supervisor_core.host.web import NoHttpResponse, send_request
-from supervisor_core.workers.probes import requests as probes
+from supervisor_core.workers import probes
 from tests.support.processes.probe_servers import Answering, web_server
 from tests.support.processes.proxies import Authority, Proxy, with_tls
 

@@ -72,7 +72,7 @@ def test_a_flag_made_by_hand_that_the_look_missed_is_asked_for_before_the_start(
 
     pause_by_hand(home)
     with monkeypatch.context() as patched:
-        patched.setattr(observing, "_on_drive", away)
+        patched.setattr(observing, "last_beats", away)
         _, actions, _ = heal(home)
     assert actions == []
     assert home.running_copies("OrionMX") == []

@@ -21,9 +21,9 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.workers import probes as probing
 from supervisor_core.workers.context import DaemonContext, open_doors
-from supervisor_core.workers.probes import service as probing
-from supervisor_core.workers.probes.service import Prober, ProbeResult
+from supervisor_core.workers.probes import Prober
 from tests.support.processes.probe_servers import Answering, is_silent, raw_server, web_server
 
 QUICK = {"interval": 0.01, "timeout": 5, "failures": 2}
@@ -79,9 +79,6 @@ class Scene:
     def failing(self, name: str = "A", identity: ProcessIdentity = ONE) -> str:
         return self.prober.failing(name, identity)
 
-    def known(self, name: str = "A", identity: ProcessIdentity = ONE) -> ProbeResult | None:
-        return self.prober.verdict(name, identity)
-
 
 @asynccontextmanager
 async def at_work(parts: DaemonContext, lag: Callable[[float], float] = lambda _: 0.0) -> AsyncIterator[Scene]:
@@ -109,8 +106,8 @@ def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(
     async def told() -> None:
         async with at_work(parts) as scene:
             scene.there("A", ONE, {"http": web.url, **QUICK})
-            await scene.until(scene.known)
-            assert scene.known() == ProbeResult(ONE)
+            await scene.until(lambda: web.asked)
+            assert scene.failing() == ""
             web.status = 503
             await scene.until(scene.failing)
             address = f"http://127.0.0.1:{web.port}/…"
@@ -118,7 +115,6 @@ def test_a_worker_fails_after_so_many_bad_answers_and_is_fine_after_a_good_one(
             await scene.until(lambda: "3 times" in scene.failing())
             web.status = 200
             await scene.until(lambda: scene.failing() == "")
-            assert scene.known() == ProbeResult(ONE)
 
     story(told)
 
@@ -134,7 +130,7 @@ def test_a_result_is_of_one_process_and_never_of_its_successor(parts: DaemonCont
             slow = {**probe, "interval": 600}
             scene.prober.worker("A", scene.worker("A", slow), born_now(SUCCESSOR))
             assert scene.failing() == ""
-            assert scene.known(identity=born_now(SUCCESSOR)) is None, "nobody has asked it yet"
+            assert scene.failing(identity=born_now(SUCCESSOR)) == "", "nobody has asked it yet"
 
     story(told)
 
@@ -151,13 +147,14 @@ def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: D
                 probe = {"tcp": f"127.0.0.1:{port}", "interval": 0.01}
                 hanging = {"http": f"http://127.0.0.1:{port}/", "interval": 0.01, "timeout": 0.2, "failures": 1}
                 scene.there("A", ONE, hanging, probe)
-                await scene.until(scene.known)
-                scene.there("A", None, hanging, probe)
-                assert scene.known() is None
+                await scene.until(scene.failing)
+                await asyncio.sleep(0.1)
                 scene.there("A", SUCCESSOR, probe)
-                await scene.until(lambda: scene.known(identity=SUCCESSOR))
-                assert scene.known(identity=SUCCESSOR) == ProbeResult(SUCCESSOR)
-                assert scene.known() is None
+                assert (scene.failing(), scene.failing(identity=SUCCESSOR)) == ("", "")
+                await asyncio.sleep(0.3)
+                assert (scene.failing(), scene.failing(identity=SUCCESSOR)) == ("", "")
+                scene.there("A", None, probe)
+                assert scene.failing(identity=SUCCESSOR) == ""
 
     story(told)
 
@@ -187,7 +184,7 @@ def test_many_that_hang_delay_nobody_who_does_not(
                 await scene.until(lambda: all(scene.failing(name) for name in names))
                 scene.there("A", ONE, {"http": web.url, **QUICK})
                 await scene.until(lambda: len(web.asked) > 20)
-                assert scene.known() == ProbeResult(ONE)
+                assert scene.failing() == ""
 
     story(told)
 

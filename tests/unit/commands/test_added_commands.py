@@ -12,7 +12,7 @@ from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.plugins import choice, duration, flag, number, text
-from supervisor_core.plugins.rules import added_command
+from supervisor_core.plugins.loading import added_command
 
 DIGEST = "0123456789abcdef"
 CONTEXT = GrammarContext(("North", "South"), {}, "North")

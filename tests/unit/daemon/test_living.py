@@ -19,7 +19,7 @@ from supervisor_core.daemon.services.life import BROKEN_SECONDS, LifeRecorder
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
-from supervisor_core.workers.teams.manager import TeamManager
+from supervisor_core.workers.teams import TeamManager
 from tests.support.daemon.agents import NOW, Troubled, at_once, row_of
 from tests.support.daemon.reconciliation import AtOnce, configured
 from tests.unit.common.test_services import run

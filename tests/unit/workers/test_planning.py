@@ -104,16 +104,6 @@ def test_applying_the_plan_leaves_nothing_to_plan_in_any_combination() -> None:
 
 
 @given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
-def test_applying_the_plan_of_many_workers_leaves_nothing_to_plan(
-    desired: dict[str, DesiredState], actual: dict[str, ActualState]
-) -> None:
-    actions = plan(desired, actual, NOW)
-    after = {each: applied(action, desired.get(each), actual.get(each)) for each, action in actions.items()}
-    again = plan(desired, {each: there for each, there in after.items() if there is not None}, NOW)
-    assert {action.kind for action in again.values()} <= {ActionKind.NONE}
-
-
-@given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
 def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
     desired: dict[str, DesiredState], actual: dict[str, ActualState]
 ) -> None:

@@ -13,7 +13,7 @@ import yaml
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.teams.manager import TeamError, TeamManager, team_pictures
+from supervisor_core.workers.teams import TeamError, TeamManager, team_pictures
 from tests.support.daemon.agents import NOW, put_supervisor
 
 HOST = "TestHost"

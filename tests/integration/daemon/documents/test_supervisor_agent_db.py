@@ -22,9 +22,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import EngineTransactions, Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log, team_members
-from supervisor_core.workers.teams import rows as teams
-from supervisor_core.workers.teams.manager import TeamManager
-from supervisor_core.workers.teams.rows import MemberRole
+from supervisor_core.workers.teams import MemberRole, TeamManager, add_member
 from tests.support.daemon.agents import Heard, put_supervisor, row_of
 
 T = TypeVar("T")
@@ -173,7 +171,7 @@ def test_the_database_itself_holds_an_agent_to_one_team(engine: Engine) -> None:
     archive, air = manager.create_team("archive", agent_ids=["W1"]), manager.create_team("air")
 
     def add(connection: Connection) -> object:
-        return teams.add(connection, HOST, air.team_id, "W1", MemberRole.MEMBER, datetime.now(UTC))
+        return add_member(connection, HOST, air.team_id, "W1", MemberRole.MEMBER, datetime.now(UTC))
 
     with pytest.raises(IntegrityError):
         EngineTransactions(engine).write(add)

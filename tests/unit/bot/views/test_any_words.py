@@ -36,7 +36,7 @@ from supervisor_core.intake.approvals.rules import ApprovalState, Choice, Vote
 from supervisor_core.jobs.model import Job, JobState, Progress
 from supervisor_core.storage.audit.search import AuditFilter
 from supervisor_core.storage.audit.trail import TrailEntry
-from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
+from supervisor_core.workers.teams import TeamMember, TeamPicture
 from tests.support.intake.approval_states import LINK, NOW, TASK, approval
 from tests.support.sampling import examples
 from tests.unit.bot.test_slack_models import differences, reread

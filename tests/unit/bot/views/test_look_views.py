@@ -37,7 +37,7 @@ from supervisor_core.storage.audit.chain import COLUMNS, DAMAGED
 from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter
 from supervisor_core.storage.audit.trail import TrailEntry
-from supervisor_core.workers.teams.manager import TeamMember, TeamPicture
+from supervisor_core.workers.teams import TeamMember, TeamPicture
 from tests.support.sampling import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden"

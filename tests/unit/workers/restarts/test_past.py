@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor_core.processes.records import RUNNING, WorkerRecord
-from supervisor_core.workers.restarts.history import MOST_LIVES, RestartHistory
+from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.policy import (
     Next,
     RestartDecision,
@@ -70,48 +68,6 @@ def test_an_end_counts_once_whoever_notices_it(tmp_path: Path) -> None:
         assert each.ended(record("g1"), None, NOW + timedelta(hours=1)) is None
         assert len(each.lives) == 1
         assert each.decision == WAIT, "and is decided once"
-
-
-def test_only_the_newest_lives_are_kept(tmp_path: Path) -> None:
-    made = past(tmp_path)
-    for number in range(MOST_LIVES + 10):
-        made.failed_to_start(NOW + timedelta(seconds=number), asked=False)
-    assert len(past(tmp_path).lives) == MOST_LIVES
-    assert past(tmp_path).lives[-1].ended_at == NOW + timedelta(seconds=MOST_LIVES + 9)
-
-
-class Cut(BaseException):
-    """The power fails here."""
-
-
-@pytest.mark.parametrize("step", ["began", "decided", "forget_decision", "failed_to_start"])
-def test_killed_in_any_write_it_is_as_before_or_as_after_and_can_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    made = lived(tmp_path)
-    before = path_of(tmp_path).read_bytes()
-    steps: dict[str, Callable[[], object]] = {
-        "began": lambda: made.began(record("g2"), NOW, asked=False),
-        "decided": lambda: made.decided(REST),
-        "forget_decision": made.forget_decision,
-        "failed_to_start": lambda: made.failed_to_start(NOW, asked=False),
-    }
-
-    def cut(*_: Any, **__: Any) -> None:
-        raise Cut
-
-    with monkeypatch.context() as broken:
-        broken.setattr("os.replace", cut)
-        broken.setattr(Path, "replace", cut)
-        broken.setattr(Path, "rename", cut)
-        with pytest.raises(Cut):
-            steps[step]()
-    assert path_of(tmp_path).read_bytes() == before
-    again = past(tmp_path)
-    assert (len(again.lives), again.decision) == (1, WAIT)
-    again.ended(record("g2"), 1, NOW + timedelta(seconds=9))
-    again.decided(REST)
-    assert len(past(tmp_path).lives) == 2
 
 
 def test_an_end_is_on_the_disk_with_what_was_decided_about_it_and_till_then_found_by_the_next(tmp_path: Path) -> None:

@@ -30,22 +30,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.parametrize(("policy", "starts_again"), [("never", False), ("on-failure", True), ("always", True)])
-def test_an_end_of_which_nobody_knows_the_exit_code_counts_as_a_failure(
-    world: World, policy: str, starts_again: bool
-) -> None:
-    async def story() -> None:
-        world.configure(North=ruled(policy))
-        world.adapter.start_by_hand("North")
-        await up(world)
-        world.adapter.die("North", 0)
-        world.processes.lose_exit_codes()
-        await asyncio.sleep(200)
-        assert world.runs("North") is starts_again
-
-    world.run(story())
-
-
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("life_seconds", [0.0, 2.0, LONG_SECONDS])
 def test_too_many_starts_within_an_hour_end_in_quarantine_however_long_its_lives_are(
@@ -110,17 +94,6 @@ def test_a_schedule_does_not_end_a_quarantine(world: World, command: str) -> Non
     world.run(story())
 
 
-def test_a_person_whose_start_fails_has_ended_the_quarantine_all_the_same(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await given_up(world)
-        world.parts.host.quarantines.end("North")
-        world.reconciler.plan_again("North")
-        await until(lambda: world.runs("North"), "its count is begun anew", 400)
-
-    world.run(story())
-
-
 def test_a_start_that_fails_is_a_life_of_no_length_and_ends_in_quarantine(world: World) -> None:
     async def story() -> None:
         world.adapter.break_start("North", "the program is broken")
@@ -131,20 +104,6 @@ def test_a_start_that_fails_is_a_life_of_no_length_and_ends_in_quarantine(world:
         assert "the program is broken" in (actor.operations.error or "")
         await until(lambda: world.state("North") == "quarantined", "it is given up", HOUR_SECONDS)
         assert world.adapter.done("North") == ["start"] * 6
-
-    world.run(story())
-
-
-def test_success_clears_the_last_error(world: World) -> None:
-    async def story() -> None:
-        world.adapter.break_start("North", "the program is broken")
-        await world.reconciler.start()
-        actor = world.reconciler.actor("North")
-        assert actor is not None
-        await until(lambda: actor.operations.error, seconds=SOON_SECONDS)
-        world.adapter.break_start("North", "")
-        await seconds_until_it_runs(world)
-        assert actor.operations.error is None
 
     world.run(story())
 
@@ -163,19 +122,6 @@ def test_a_drive_that_is_away_keeps_no_worker_down(world: World, before: str) ->
         actor = world.reconciler.actor("North")
         assert actor is not None
         assert actor.operations.error is None
-
-    world.run(story())
-
-
-def test_a_changed_policy_decides_anew_about_one_that_rests(world: World) -> None:
-    async def story() -> None:
-        world.configure(North=ruled("never"))
-        await up(world)
-        await dies(world, after=LONG_SECONDS)
-        await asyncio.sleep(100)
-        assert not world.runs("North")
-        world.configure(North=ruled("on-failure"))
-        assert await seconds_until_it_runs(world) < SOON_SECONDS
 
     world.run(story())
 

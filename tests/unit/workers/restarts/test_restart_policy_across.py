@@ -28,32 +28,20 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-@pytest.mark.parametrize("killed", [True, False])
-def test_a_quarantine_outlives_the_daemon(world: World, killed: bool) -> None:
+@pytest.mark.parametrize("end", ["stopped", "killed", "reboot"])
+def test_a_quarantine_outlives_the_daemon_and_a_reboot(world: World, end: str) -> None:
     async def story() -> None:
         await up(world)
         await given_up(world)
-        if not killed:
+        if end == "stopped":
             await world.end()
+        if end == "reboot":
+            world.processes.reboot()
         again = await world.killed()
         await again.start()
         await until(lambda: world.state("North") == "quarantined", "the next one knows", SOON_SECONDS)
         await asyncio.sleep(HOUR_SECONDS * 2)
         assert world.adapter.done("North") == [], "the next one starts nothing"
-
-    world.run(story())
-
-
-def test_a_quarantine_outlives_a_reboot(world: World) -> None:
-    async def story() -> None:
-        await up(world)
-        await given_up(world)
-        world.processes.reboot()
-        again = await world.killed()
-        await again.start()
-        await until(lambda: world.state("North") == "quarantined", seconds=SOON_SECONDS)
-        await asyncio.sleep(HOUR_SECONDS)
-        assert world.adapter.done("North") == []
 
     world.run(story())
 

@@ -1,0 +1,224 @@
+"""Runs the commands that the configuration or a plug-in adds, each once, and makes their output safe and bounded."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor_core.code.change_plan import STATE_PARAM, state_hash
+from supervisor_core.commands.command import Outcome
+from supervisor_core.commands.definitions import Output
+from supervisor_core.common.errors import SupervisorError, describe
+from supervisor_core.common.text import capitalize, one_line, printable, sentence
+from supervisor_core.common.threads import DaemonThreads
+from supervisor_core.common.times import format_span
+from supervisor_core.diagnosis.reports.files import keep_output, masking_of
+from supervisor_core.host.logging.masking import Masking
+from supervisor_core.host.programs import run_command
+from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.planned_runs import PlannedRun, plan_run, run_facts
+from supervisor_core.plugins import CommandCall, CommandResult, ProgramOutput
+from supervisor_core.workers.context import HostContext
+from supervisor_core.workers.restarts.policy import signal_name
+
+MOST_BYTES = 1024 * 1024
+"""The most bytes of an output, half from its beginning and half from its end."""
+
+SHOWN = 2500
+"""The characters of an output that its outcome keeps."""
+
+SHOWN_LINES = 40
+MOST_COLUMNS, LONGEST_CELL = 12, 60
+LAST_LINES = 5
+"""The lines of an error that its outcome keeps."""
+
+LONGEST_LINE = 1000
+
+_STYLES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""The colors and titles that programs write for terminals."""
+
+ENDING_SECONDS = 5.0
+"""The time that a killed program or a function's thread has to end."""
+
+
+REPORTING_SECONDS = 2.5
+"""The time after its limit in which a function can report the end of its program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    error: str = ""
+    message: str = ""
+    output: str | Sequence[Sequence[object]] = ""
+    truncated: bool = False
+    exit_code: int | None = None
+
+
+def run_added(host: HostContext, job: Job) -> Outcome:
+    """Run an added command for one worker, or once on this host."""
+    planned = plan_run(host.config, host.config.worker(job.worker_id), job.command, job.params)
+    seen = job.params.get(STATE_PARAM)
+    if seen and state_hash(run_facts(planned, job.worker_id, job.params)) not in str(seen).split(","):
+        return Outcome.failed(
+            f"The preview is out of date: {job.command} would now run something else. Nothing was run. "
+            "Send the command again and check the new preview."
+        )
+    masking, begun = masking_of(host.config), time.monotonic()
+    host.progress(f"running {planned.text(masking)}")
+    ended = (_run_program if planned.argv else _run_function)(host, job, planned)
+    details: dict[str, Any] = {"ran": planned.text(masking), "folder": str(planned.folder)}
+    details |= {"runs": "host" if planned.extension.on_host else "worker", "origin": planned.extension.origin}
+    details |= {"exit_code": ended.exit_code, "seconds": round(time.monotonic() - begun, 3)}
+    if ended.message:
+        details["message"] = masking.text(ended.message)
+    form = planned.extension.output
+    printed = as_table(ended.output, masking) if form is Output.TABLE else as_text(ended.output, masking)
+    if printed.whole and form is not Output.FILE:
+        details["output"] = {"form": str(form.value), **printed.as_json()}
+    if printed.whole and (form is Output.FILE or printed.is_cut or ended.truncated):
+        details |= keep_output(host, job, printed.whole.encode("utf-8", "backslashreplace"))
+    if ended.error:
+        return Outcome.failed(masking.text(ended.error), **details)
+    return Outcome.done(**details)
+
+
+def longest_run(timeout: float) -> float:
+    """The most seconds from the start of an added command to its outcome."""
+    return timeout + ENDING_SECONDS
+
+
+def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
+    done = run_command(
+        planned.argv,
+        cwd=planned.folder,
+        env=planned.env,
+        timeout=planned.extension.timeout,
+        keep_bytes=MOST_BYTES,
+    )
+    error, code = "", done.exit_code
+    if done.timed_out:
+        killed, limit = (
+            "was killed" if code is not None else "couldn't be killed",
+            format_span(planned.extension.timeout),
+        )
+        error = f"{job.command} {killed}: it ran for more than {limit}. To allow more, change its timeout."
+    elif code:
+        error = f"{job.command} crashed ({signal_name(-code)})." if code < 0 else f"{job.command} exited (code {code})."
+    if error and (said := last_lines(done.errors or done.output, masking_of(host.config))):
+        error = f"{error}\n{said}"
+    return _Ended(error, "", done.output, done.truncated, done.exit_code)
+
+
+def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
+    """Call the function in a thread, because nothing can stop one that hangs."""
+    limit, function = planned.extension.timeout, planned.extension.function
+    if function is None:
+        raise SupervisorError(f"{job.command} isn't in this configuration any more. Nothing was done.")
+    deadline = time.monotonic() + limit
+
+    def run(argv: Sequence[str]) -> ProgramOutput:
+        """Run a program for the plug-in, until the time of its command is over."""
+        left = max(deadline - time.monotonic(), 0.1)
+        done = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=left, keep_bytes=MOST_BYTES)
+        return ProgramOutput(done.exit_code, done.output, done.errors, done.timed_out)
+
+    hidden = [each.name for each in planned.definition.unseen]
+    call = CommandCall(
+        job.task_id,
+        job.worker_id,
+        planned.folder,
+        {name: value for name, value in job.params.items() if name not in hidden},
+        job.issuer.name or job.issuer.id,
+        job.label,
+        limit,
+        run,
+        host.progress,
+    )
+    under_way = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
+    try:
+        result = under_way.result(limit + REPORTING_SECONDS)
+    except FutureTimeout:
+        return _Ended(f"{job.command} isn't finished after {format_span(limit)}. Its function may still be running.")
+    except SupervisorError as error:
+        return _Ended(str(error))
+    except BaseException as error:  # noqa: BLE001 (the edge of a plug-in, which may raise anything)
+        return _Ended(f"{job.command} failed: {sentence(capitalize(describe(error)))}")
+    if not isinstance(result, CommandResult):
+        return _Ended(f"{job.command} returned {type(result).__name__}, not a CommandResult.")
+    return _Ended(result.error, result.message, result.output)
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """An output without secrets and control characters."""
+
+    whole: str
+    shown: str
+    rows: tuple[tuple[str, ...], ...] = ()
+    """The shown rows of a table, its headings first."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if only a part is shown."""
+        return len(self.shown) < len(self.whole)
+
+    def as_json(self) -> dict[str, Any]:
+        rows = {"rows": [list(row) for row in self.rows]} if self.rows else {}
+        return {"text": self.shown, "cut": self.is_cut, **rows}
+
+
+def as_text(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
+    """The output as text; of a long one, the first lines are shown."""
+    text = output if isinstance(output, str) else "\n".join("\t".join(map(str, row)) for row in output)
+    whole = _clean(text, masking).strip("\n").rstrip()
+    return Printed(whole, _beginning(whole))
+
+
+def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
+    if isinstance(output, str):
+        lines = _clean(output, masking).splitlines()
+        rows = [tuple(line.split("\t")) for line in lines if line.strip()]
+    else:
+        rows = [tuple(_clean(str(cell), masking) for cell in row) for row in output]
+    cells = [tuple(one_line(cell.strip(), LONGEST_CELL) for cell in row[:MOST_COLUMNS]) for row in rows]
+    whole = "\n".join(_aligned(cells))
+    shown = _beginning(whole)
+    return Printed(whole, shown, tuple(cells[: len(shown.splitlines())]))
+
+
+def last_lines(output: str, masking: Masking) -> str:
+    """The last lines of an error, which say the most. Secrets are masked before a line is cut."""
+    lines = [line.rstrip() for line in _clean(output, masking).splitlines() if line.strip()]
+    return "\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:])
+
+
+def _clean(text: str, masking: Masking) -> str:
+    return printable(masking.text(_STYLES.sub("", text.replace("\r\n", "\n"))))
+
+
+def _beginning(text: str) -> str:
+    """The first lines, as many as an outcome keeps."""
+    lines = text.splitlines()[:SHOWN_LINES]
+    while len(lines) > 1 and sum(len(line) + 1 for line in lines) > SHOWN:
+        lines.pop()
+    return "\n".join(lines)[:SHOWN]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    count = max(map(len, rows), default=0)
+    widths = [max((_width(row[place]) for row in rows if place < len(row)), default=0) for place in range(count)]
+    return [
+        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in rows
+    ]
+
+
+def _width(text: str) -> int:
+    """The columns of a text in a fixed-width font."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)

@@ -1,1 +1,0 @@
-"""Probes: one request to a worker from outside, and the service that repeats them."""

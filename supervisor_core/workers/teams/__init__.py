@@ -1,1 +1,0 @@
-"""Teams and their members: rows in the ledger, and the manager that follows the configuration."""
