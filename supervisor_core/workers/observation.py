@@ -6,22 +6,23 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
-from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
-from supervisor_core.processes.manager import ProcessManager
+from supervisor_core.host.process_facts.identity import age_seconds
+from supervisor_core.processes.finding import FoundWorker, Presence, Scan, scan_processes
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
 from supervisor_core.workers.pauses import Pause, Pauses, read_flags
 from supervisor_core.workers.status import WorkerStatus
-from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
+from supervisor_core.workers.worker import adopt_watcher, check_watcher_process, masked
 
 
 def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
@@ -47,14 +48,15 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
 
 def observe_worker(
     config: SupervisorConfig,
-    processes: ProcessManager,
+    processes: HostProcesses,
     drive: Drive,
     pauses: Pauses,
     worker: WorkerSettings,
     beat: Heartbeat | None,
     pause: Pause | None,
     *,
-    search: Search = Search.NEVER,
+    beside: bool = False,
+    scan: Scan = scan_processes,
     drive_known: bool = True,
     quarantine: str = "",
     lag_seconds: float = 0.0,
@@ -62,10 +64,13 @@ def observe_worker(
 ) -> tuple[FoundWorker, Observation]:
     """Observe its processes, and combine them with its last heartbeat and its pause from the drive.
 
-    `search` says when to search all processes for one that claims to be it. `probes` returns the failing probes of
-    exactly this process.
+    `beside` also names the processes that look like it while it runs. `probes` returns the failing probes of exactly
+    this process.
     """
-    found = _find(config, processes, drive, worker, beat, search=search)
+    try:
+        found = adopt_watcher(processes, drive, config, worker, beat, beside=beside, scan=scan)
+    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
+        found = check_watcher_process(processes, worker)
     identity = found.identity
     return found, Observation(
         state=_state(worker, found, quarantine),
@@ -107,22 +112,7 @@ def _started_at(found: FoundWorker) -> datetime | None:
     record, identity = found.record, found.identity
     if record and record.started_at:
         return datetime.fromisoformat(record.started_at)
-    return datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start)) if identity else None
-
-
-def _find(
-    config: SupervisorConfig,
-    processes: ProcessManager,
-    drive: Drive,
-    worker: WorkerSettings,
-    beat: Heartbeat | None,
-    *,
-    search: Search,
-) -> FoundWorker:
-    try:
-        return adopt_watcher(processes, drive, config, worker, beat, search)
-    except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
-        return check_watcher_process(processes, worker)
+    return datetime.now(UTC) - timedelta(seconds=age_seconds(identity.start)) if identity else None
 
 
 def _masked(beat: Heartbeat | None, config: SupervisorConfig) -> Heartbeat | None:
@@ -142,27 +132,26 @@ DRIVE_SECONDS = 1.0
 """The time that an observation waits for the drive: `status` must answer within two seconds."""
 
 
-@one_scan()
 def observe_workers(
     host: HostContext,
     workers: Sequence[WorkerSettings],
     *,
     patient: bool = False,
-    search: Search = Search.NEVER,
+    beside: bool = False,
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> list[WorkerStatus]:
     """Observe these workers. The drive is asked once for all of them, and isn't waited for if it hangs.
 
-    A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `search` says
-    when to search all processes for one that claims to be a worker. The daemon passes `lag`, the time in which nothing
-    was scheduled within some seconds, and `probes`, the failing probes of a process; both return immediately, in any
-    thread. Other observers pass neither.
+    A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `beside` also
+    names the processes that look like a running worker. All share one scan of the processes. The daemon passes `lag`,
+    the time in which nothing was scheduled within some seconds, and `probes`, the failing probes of a process; both
+    return immediately, in any thread. Other observers pass neither.
 
     The observation doesn't change workers. It only writes our notes: which process is a worker that was started by
     hand, and since when a process has been stopped by a signal.
     """
-    now = datetime.now(UTC)
+    now, scan = datetime.now(UTC), cache(scan_processes)
     ids = [worker.id for worker in workers]
     try:
         folder = host.config.folder("state")
@@ -184,7 +173,8 @@ def observe_workers(
             worker,
             beat,
             pause,
-            search=search,
+            beside=beside,
+            scan=scan,
             drive_known=known,
             quarantine=given_up.words if given_up else "",
             lag_seconds=late,

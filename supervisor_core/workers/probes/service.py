@@ -13,8 +13,8 @@ from supervisor_core.common.errors import describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import age_seconds, since_boot
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.probes.requests import MARGIN_SECONDS, ProbeAnswer, ask, name_of
 
@@ -172,13 +172,13 @@ class Prober:
             watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
 
     async def _ask_on_and_on(self, watch: _Watch, number: int, probe: ProbeSettings) -> None:
-        age = platform.age_seconds(watch.identity.start)
+        age = age_seconds(watch.identity.start)
         await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
         loop = asyncio.get_running_loop()
         asked: asyncio.Task[ProbeAnswer] | None = None
         while True:
             async with self._lanes[probe.exec is not None, watch.tallies[number].failures == 0]:
-                begun, since = loop.time(), platform.since_boot()
+                begun, since = loop.time(), since_boot()
                 if asked is None:
                     asked = self._ask(watch, probe)
                 await _within(asked, probe)
@@ -186,7 +186,7 @@ class Prober:
                 answer, asked = _answer(asked), None
             else:
                 answer = ProbeAnswer(False, "the probe is stuck: its folder doesn't respond")
-            if answer.ok or self._lag(platform.since_boot() - since) < EXCUSED * probe.timeout:
+            if answer.ok or self._lag(since_boot() - since) < EXCUSED * probe.timeout:
                 self._count(watch, number, answer)
             await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
 
