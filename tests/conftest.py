@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import sampling
-from tests.support.processes import process_backends
 from tests.support.storage import databases, memory_folder, shared_statements
 
 # How quick an example is says more about the machine than about the code: speed is measured in `benchmarks/`.
@@ -122,13 +121,6 @@ def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         return
     with databases.new_database(request.getfixturevalue(request.param)) as url:
         yield url
-
-
-@pytest.fixture(params=process_backends.BACKENDS)
-def process_backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of the process backend in use: each of the two in turn."""
-    with process_backends.swapped(request.param):
-        yield request.param
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -106,7 +106,7 @@ def _end_workers(config: SupervisorConfig) -> list[str]:
         if not ended.report.stopped:
             stuck.append(f"{worker.id} is stuck: {', '.join(map(str, ended.report.survivors))} couldn't be stopped")
         elif ended.left:
-            stuck.append(f"{worker.id} may still run. {ended.words(worker)}")
+            stuck.append(f"{worker.id} may still run. {ended.doubt}")
     return stuck
 
 

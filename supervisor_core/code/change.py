@@ -31,7 +31,7 @@ from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher, stop_watcher_gracefully
+from supervisor_core.workers.worker import find_watcher, start_watcher, stop_watcher_gracefully
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def change_code(
     """
     turns, left_alone = [], []
     for worker in site.workers:
-        found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+        found = find_watcher(host.processes, host.drive, host.config, worker)
         try:
             check_alone(found)
         except RefusedError as error:

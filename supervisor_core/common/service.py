@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
@@ -326,64 +325,11 @@ def with_trouble(reports: Sequence[ServiceReport], trouble: LedgerUnavailable | 
     ]
 
 
-A = TypeVar("A")
 T = TypeVar("T")
 
 SPARE = 16
 """Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, and each
 kind of what is due."""
-
-
-class Grouped(Generic[A, T]):
-    """Calls of the same moment, run together in one thread. Belongs to one event loop.
-
-    `work` takes what was given to all of them, and yields results in waves: each with its place, its value, and its
-    error or None. A caller gets its result as soon as its wave is there.
-    """
-
-    def __init__(
-        self, blocking: Blocking, work: Callable[[list[A]], Iterable[Iterable[tuple[int, T, Exception | None]]]]
-    ) -> None:
-        self._blocking = blocking
-        self._work = work
-        self._waiting: list[tuple[A, asyncio.Future[T]]] = []
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def __call__(self, item: A) -> T:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._begin, context=contextvars.Context())  # of no caller in particular
-        self._waiting.append((item, future))
-        return await future
-
-    def _begin(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        task = asyncio.get_running_loop().create_task(self._run([item for item, _ in waiting], [f for _, f in waiting]))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-
-    async def _run(self, items: list[A], futures: list[asyncio.Future[T]]) -> None:
-        loop = asyncio.get_running_loop()
-
-        def work() -> None:
-            for wave in self._work(items):
-                loop.call_soon_threadsafe(_tell, futures, wave)
-
-        try:
-            await self._blocking(work)
-        except Exception as error:  # noqa: BLE001 (whoever has no result yet is told)
-            _tell(futures, [(place, None, error) for place in range(len(futures))])
-
-
-def _tell(futures: list[asyncio.Future[Any]], wave: Iterable[tuple[int, Any, Exception | None]]) -> None:
-    for place, value, error in wave:
-        if futures[place].done():  # cancelled, or told before
-            continue
-        if error is None:
-            futures[place].set_result(value)
-        else:
-            futures[place].set_exception(error)
 
 
 class Blocking:

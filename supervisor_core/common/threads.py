@@ -1,4 +1,4 @@
-"""Daemon threads for calls that may block, and a lock that calls back instead of blocking."""
+"""Daemon threads for calls that may block."""
 
 from __future__ import annotations
 
@@ -89,27 +89,3 @@ def _run(future: Future[Any], work: Callable[[], Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(value)
-
-
-class CallbackLock:
-    """Belongs to one event loop."""
-
-    def __init__(self) -> None:
-        self._taken = False
-        self._waiting: list[Callable[[], None]] = []
-
-    def acquire(self, call: Callable[[], None]) -> bool:
-        """Take the lock, or have `call` called once when it's free again; return whether it was taken."""
-        if self._taken:
-            if call not in self._waiting:
-                self._waiting.append(call)
-            return False
-        self._taken = True
-        return True
-
-    def release(self) -> None:
-        """Let the others try."""
-        self._taken = False
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            call()

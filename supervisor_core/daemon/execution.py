@@ -6,7 +6,7 @@ import errno
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -22,8 +22,6 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState, expired_words, has_expired, start_objection
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
 from supervisor_core.jobs.queries import waiting_since
-from supervisor_core.processes.together import Ended, SharedNeed, Steps, Stepwise, stepwise
-from supervisor_core.storage.steps import Step
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 
@@ -56,27 +54,6 @@ class RetryLimit:
 NO_LIMIT = RetryLimit()
 
 
-@dataclass(frozen=True, slots=True)
-class Stepped(SharedNeed):
-    """A step of a row, on the disk; the answer is whether it was taken."""
-
-    ledger: Ledger
-    step: Step
-
-    @classmethod
-    def answer(cls, needs: Sequence[Stepped]) -> Sequence[bool | Exception]:
-        """Take all, in few transactions."""
-        if len(needs) == 1:
-            return [needs[0].ledger.step(needs[0].step)]
-        return needs[0].ledger.try_steps([need.step for need in needs])
-
-
-def runs_together(job: Job) -> bool:
-    """True if such jobs of several workers may be executed together in one thread."""
-    return isinstance(HANDLERS.get(job.handler), Stepwise)
-
-
-@stepwise
 def execute(
     job: Job,
     host: HostContext,
@@ -84,7 +61,7 @@ def execute(
     on_trouble: Callable[[str], None] = lambda _: None,
     limit: RetryLimit = NO_LIMIT,
     on_progress: Callable[[Job], None] = lambda _: None,
-) -> Steps[Outcome | None]:
+) -> Outcome | None:
     """Run a queued or claimed job to its end; return the stored outcome.
 
     Returns None if another process has the job, or if it was told to stop first. `on_trouble` is called with words
@@ -93,14 +70,14 @@ def execute(
     """
     taken_at = _now()
     with command_context(job.task_id, job.label, job.worker_id):
-        if job.state is JobState.QUEUED and not (yield Stepped(ledger, jobs.claim(job, _now()))):
+        if job.state is JobState.QUEUED and not ledger.step(jobs.claim(job, _now())):
             return None
         if job.worker_id not in host.config.workers:  # removed since: no code of it to keep others from
-            return (yield from _execute(job, host, ledger, on_trouble, limit, on_progress, taken_at))
-        with (yield from checkout_for.steps(job, host, limit.should_stop)) as ours:
+            return _execute(job, host, ledger, on_trouble, limit, on_progress, taken_at)
+        with checkout_for(job, host, limit.should_stop) as ours:
             if ours is None:
                 return None
-            return (yield from _execute(job, ours, ledger, on_trouble, limit, on_progress, taken_at))
+            return _execute(job, ours, ledger, on_trouble, limit, on_progress, taken_at)
 
 
 def _execute(
@@ -111,8 +88,8 @@ def _execute(
     limit: RetryLimit,
     on_progress: Callable[[Job], None],
     taken_at: datetime,
-) -> Steps[Outcome | None]:
-    if not (yield Stepped(ledger, jobs.begin(job, _now()))):
+) -> Outcome | None:
+    if not ledger.step(jobs.begin(job, _now())):
         return None
     who = job.issuer.name or job.issuer.id
     about = LogEvent.COMMAND_STARTED.extra(command=job.command, source=job.door, requested_by=who)
@@ -120,10 +97,10 @@ def _execute(
     begun = time.monotonic()
     ours = replace(host, ledger=ledger, progress=ProgressReporter(job, ledger, on_progress))
     expired = _expired(job, host, ledger, taken_at)
-    outcome = expired or (yield from _handle(job, ours))
+    outcome = expired or _handle(job, ours)
     duration = time.monotonic() - begun
     crashpoints.reach("handler:after")
-    outcome = yield from _write_down(job, outcome, duration, ledger, on_trouble, limit)
+    outcome = _write_down(job, outcome, duration, ledger, on_trouble, limit)
     if outcome.success:
         about = LogEvent.COMMAND_DONE.extra(command=job.command, seconds=round(duration, 3))
         log.info("%s of %s succeeded in %.2f s", job.command, job.worker_id, duration, extra=about)
@@ -145,7 +122,7 @@ def _expired(job: Job, host: HostContext, ledger: Ledger, now: datetime) -> Outc
     return Outcome.failed(expired_words(since, valid_seconds), expired=True)
 
 
-def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
+def _handle(job: Job, host: HostContext) -> Outcome:
     handler = HANDLERS.get(job.handler) or added_handler(job.handler)
     if handler is None:
         return Outcome.failed(f"This version doesn't know {job.handler}. Nothing was done.")
@@ -153,9 +130,6 @@ def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
         return Outcome.failed(too_late)
     crashpoints.reach("handler:before")
     try:
-        if isinstance(handler, Stepwise):
-            outcome: Outcome = yield from handler.steps(host, job)
-            return outcome
         return handler(host, job)
     except SupervisorError as error:
         return Outcome.failed(str(error))
@@ -172,14 +146,14 @@ def _handle(job: Job, host: HostContext) -> Steps[Outcome]:
 
 def _write_down(
     job: Job, outcome: Outcome, duration: float, ledger: Ledger, on_trouble: Callable[[str], None], limit: RetryLimit
-) -> Steps[Outcome]:
+) -> Outcome:
     """Store the outcome, which must not be lost: wait for a full disk and report it. Returns the stored outcome."""
     written, refused = outcome, False
     step = jobs.finish(job, written, _now(), duration)
     deadline = time.monotonic() + limit.seconds
     while True:
         try:
-            yield Stepped(ledger, step)
+            ledger.step(step)
         except LedgerUnavailable as error:
             problem = str(error)
         except Exception as error:
@@ -195,27 +169,16 @@ def _write_down(
         about = LogEvent.COMMAND_UNRECORDED.extra(command=job.command, error=problem)
         log.critical("the outcome of %s is waiting to be recorded: %s", job.task_id, problem, extra=about)
         on_trouble(f"the outcome of {job.task_id} is waiting to be recorded: {problem}")
-        if not (yield from _wait(limit, deadline)):
-            raise _given_up(job, outcome, problem)
-
-
-def _wait(limit: RetryLimit, deadline: float) -> Steps[bool]:
-    """Wait for the next attempt; False if no attempt is left."""
-    again = time.monotonic() + DISK_RETRY_SECONDS
-    while time.monotonic() < again:
-        if limit.should_stop() or time.monotonic() >= deadline:
-            return False
-        yield Ended((), min(HEAR_SECONDS, DISK_RETRY_SECONDS))
-    return True
-
-
-def _given_up(job: Job, outcome: Outcome, problem: str) -> OutcomeNotWritten:
-    came = "succeeded" if outcome.success else f"failed ({outcome.error})"
-    return OutcomeNotWritten(
-        f"{job.command} of {job.worker_id} {came}, but the outcome couldn't be recorded: {problem.rstrip('.')}. It "
-        "will be reported as interrupted, and is not run again.",
-        remedy="Check the ledger and its disk (supervisor.state_dir).",
-    )
+        again = time.monotonic() + DISK_RETRY_SECONDS
+        while time.monotonic() < again:
+            if limit.should_stop() or time.monotonic() >= deadline:
+                result = "succeeded" if outcome.success else f"failed ({outcome.error})"
+                raise OutcomeNotWritten(
+                    f"{job.command} of {job.worker_id} {result}, but the outcome couldn't be recorded: "
+                    f"{problem.rstrip('.')}. It will be reported as interrupted, and is not run again.",
+                    remedy="Check the ledger and its disk (supervisor.state_dir).",
+                )
+            time.sleep(min(HEAR_SECONDS, DISK_RETRY_SECONDS))
 
 
 def _now() -> datetime:

@@ -21,7 +21,6 @@ from supervisor_core.jobs.handlers import BETWEEN_SECONDS, pause_watcher, restar
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.stopping import FREEZE_BOUND_SECONDS, KILL_WAIT_SECONDS, REST_GRACE_SECONDS
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.worker import MOST_COPIES
 
 Handler = Callable[[HostContext, Job], Outcome]
 """Executes one job and returns its outcome. It runs in a thread of its own and may take long. A `SupervisorError` is a
@@ -68,8 +67,8 @@ def stop_seconds(worker: WorkerSettings) -> float:
 
 
 def _paused(worker: WorkerSettings) -> float:
-    """Copies that somebody started by hand are stopped one at a time, besides the worker."""
-    return MOST_COPIES * stop_seconds(worker)
+    """A copy that somebody started by hand is stopped after the worker."""
+    return 2 * stop_seconds(worker)
 
 
 def _restarted(worker: WorkerSettings) -> float:

@@ -54,7 +54,7 @@ from supervisor_core.workers.planning import ActionKind, plan
 from supervisor_core.workers.restarts.history import finished_reason
 from supervisor_core.workers.restarts.limits import note_start, restarts_count
 from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
-from supervisor_core.workers.worker import Search, look_for_watcher, start_watcher
+from supervisor_core.workers.worker import find_watcher, start_watcher
 
 WELL, UNWELL, INTERRUPTED = 0, 1, 130
 LOOK_AGAIN_SECONDS = 0.5
@@ -245,9 +245,7 @@ class Supervisor:
                 if not ours:  # whoever changes its code has stopped it, and starts it
                     return status
                 if self.host.pauses.read(worker.id) is None:  # the observation may have missed a flag
-                    found = look_for_watcher(
-                        self.host.processes, self.host.drive, config, worker, Search.IF_STOPPED
-                    ).found
+                    found = find_watcher(self.host.processes, self.host.drive, config, worker)
                     if found.identity is None:
                         check_alone(found)
                         # An ordered end means that our stop was interrupted, not that the worker exited on its own.

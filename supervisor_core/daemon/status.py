@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import socket
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,7 +27,6 @@ from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
 from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker
-from supervisor_core.daemon.reconciliation.observer import SharedObservation
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
@@ -240,7 +241,9 @@ class LiveView:
         self._context = context
         self._reconciler = reconciler
         self._blocking = blocking
-        self._look = SharedObservation(self._look_at_workers)
+        self._looking = asyncio.Lock()
+        self._looked_at = -math.inf
+        self._statuses: list[WorkerStatus] = []
         self._read_lines = NewestLines()
         self._explain = Explainer(context.ledger)
 
@@ -284,8 +287,15 @@ class LiveView:
         documents = worker_documents(self._context, self._reconciler, self._reconciler.observer.look(workers))
         return facts_of(documents, versions(self._context.host, workers))
 
-    async def _look_at_workers(self) -> list[WorkerStatus]:
-        return await self._blocking(self._reconciler.observer.look, self._reconciler.managed.workers())
+    async def _look(self) -> list[WorkerStatus]:
+        """The statuses by a look that began after this call. Those who wait for one share the next."""
+        called_at = time.monotonic()
+        async with self._looking:
+            if self._looked_at < called_at:
+                looked_at, workers = time.monotonic(), self._reconciler.managed.workers()
+                self._statuses = await self._blocking(self._reconciler.observer.look, workers)
+                self._looked_at = looked_at
+            return self._statuses
 
 
 WRITE_INTERVAL_SECONDS = 5.0

@@ -24,7 +24,6 @@ from supervisor_core.host.permissions import user_name
 from supervisor_core.plugins.loading import load_plugins
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers.context import open_doors, open_drive
-from supervisor_core.workers.worker import Search
 
 CLOCK = "clock"
 SKEW_SECONDS = 5.0
@@ -189,7 +188,7 @@ REMEDY = "A worker is a single process. Stop the extra copies."
 def check_workers(config: SupervisorConfig) -> CheckResult:
     """A worker that doesn't run is for `status` to tell; two processes of one are damage in the making."""
     workers = list(config.workers.values())
-    looked = observing.observe_workers(open_doors(config), workers, search=Search.ALWAYS) if workers else []
+    looked = observing.observe_workers(open_doors(config), workers, beside=True) if workers else []
     doubtful = [f"{each.worker.id}: {each.verdict.reason}" for each in looked if each.found.others]
     if doubtful:
         return CheckResult(WORKERS, False, " ".join(doubtful), REMEDY)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.permissions import user_name
-from supervisor_core.host.process_facts.identity import identify, platform
+from supervisor_core.host.process_facts.identity import age_seconds, identify, since_boot
 
 UNSET = 0xFFFFFFFF
 """The login uid of a process that no login started."""
@@ -66,7 +66,7 @@ def peer_person(connection: socket.socket, connected_at: float, sudo_user: str) 
     before = identify(pid)
     login = login_uid(pid)
     is_same = before is not None and identify(pid) == before
-    if before is None or not is_same or platform.since_boot() - platform.age_seconds(before.start) > connected_at + 0.1:
+    if before is None or not is_same or since_boot() - age_seconds(before.start) > connected_at + 0.1:
         raise RefusedError("The process that sent this has ended. Nothing was done.")
     return person_name(Caller(login, uid, sudo_user))
 

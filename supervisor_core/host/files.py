@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,17 +89,6 @@ def parse_json(name: Path, content: bytes) -> dict[str, Any]:
 
 def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} isn't a JSON number")
-
-
-def write_all_json(documents: Sequence[tuple[Path, object]]) -> list[BaseException | None]:
-    """Write JSON documents of ours, several at a time. Returns the error of each, or None."""
-    errors: dict[Path, BaseException | None] = {}
-    for parent in {path.parent for path, _ in documents}:
-        paths = [path for path, _ in documents if path.parent == parent]
-        files = [(path.name, json_text(document).encode()) for path, document in documents if path.parent == parent]
-        with OpenFolder.at(parent, shared=False) as folder:
-            errors |= zip(paths, folder.write_all(files, PRIVATE_FILE), strict=True)
-    return [errors[path] for path, _ in documents]
 
 
 LONGEST_LINE = 64 * 1024 * 1024

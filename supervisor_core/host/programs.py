@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import IO
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.host.process_facts.signals import wait_exit
+from supervisor_core.host.process_facts.signals import launch_options, wait_exit
 
 SECONDS = 30.0
 KEPT_BYTES = 256 * 1024
@@ -128,7 +127,7 @@ def _start(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             close_fds=True,
-            **platform.launch_options(),  # a group of its own, and no terminal to ask at
+            **launch_options(),  # a group of its own, and no terminal to ask at
         )
     except FileNotFoundError:
         if cwd is not None and not cwd.is_dir():

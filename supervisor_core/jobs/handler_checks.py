@@ -16,7 +16,7 @@ from supervisor_core.host.permissions import why_denied
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.manager import ProcessManager
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.output.files import make_output_folder
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.context import HostContext
@@ -140,7 +140,7 @@ def stop_reason(job: Job) -> str:
     return f"{job.command} of {job.worker_id}, {job.task_id}"
 
 
-def find_stopped(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
+def find_stopped(processes: HostProcesses, worker: WorkerSettings) -> FoundWorker:
     """Observe the worker. If a crash cut off its stop, give it a moment to end first."""
     found = check_watcher_process(processes, worker)
     if not found.stopping or found.identity is None:

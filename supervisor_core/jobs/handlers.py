@@ -28,83 +28,67 @@ from supervisor_core.jobs.handler_checks import (
     why_paused,
 )
 from supervisor_core.jobs.model import Job
-from supervisor_core.jobs.progress import Said
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.stopping import Ending, StopReport
-from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.pauses import LONGEST_SAID, Pause
 from supervisor_core.workers.worker import (
-    Search,
     end_watcher,
+    find_watcher,
     is_stopped,
-    look_for_watcher,
     start_watcher,
     stop_watcher_gracefully,
 )
 
 
-@stepwise
-def pause_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
+def pause_watcher(host: HostContext, job: Job) -> Outcome:
     """Write the pause flag, then stop the worker and check that none of its processes is left.
 
-    The flag comes first, so that nothing restarts the worker automatically whatever happens next. Copies that somebody
-    started by hand are stopped too, if they surely are the worker; any other process that claims to be it makes this
-    a failure. If the heartbeat couldn't be read, the result says so.
+    The flag comes first, so that nothing restarts the worker automatically whatever happens next. A copy that somebody
+    started by hand is stopped too, if it's the only one and runs as our user; any other process that looks like the
+    worker makes this a failure.
     """
     worker = host.config.worker(job.worker_id)
     if worker.quarantined:
         return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't paused. {start_objection(worker)}")
-    earlier = yield from host.pauses.read_steps(worker.id)
-    before = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
-    if earlier and is_stopped(before.found) and not before.problem:
+    earlier = host.pauses.read(worker.id)
+    before = find_watcher(host.processes, host.drive, host.config, worker)
+    if earlier and is_stopped(before):
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier.facts())
     note = one_line(str(job.params.get(NOTE_KEY) or ""), LONGEST_SAID)
     pause = earlier or Pause(job.issuer.id, to_text(host.now()), job.audit_label, job.task_id, note=note)
-    written = yield from host.pauses.set_steps(worker.id, pause)
+    written = host.pauses.set(worker.id, pause)
     details: dict[str, Any] = {}
     if not written.on_drive:
         details["drive"] = f"The pause is in effect. Its flag is written once the drive is back. {written.problem}"
-    if before.found.identity:
-        yield Said(host.progress, f"stopping {worker.id} (pid {before.found.identity.pid})")
-    return (yield from _stop(host, worker, stop_reason(job), details))
-
-
-def _stop(host: HostContext, worker: WorkerSettings, why: str, details: dict[str, Any]) -> Steps[Outcome]:
-    """Stop the worker and every copy of it."""
-    ended = yield from end_watcher.steps(host.processes, host.drive, host.config, worker, why)
+    if before.identity:
+        host.progress(f"stopping {worker.id} (pid {before.identity.pid})")
+    ended = end_watcher(host.processes, host.drive, host.config, worker, stop_reason(job))
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(ended.report), **details}
     if ended.copies:
-        named = ", ".join(map(str, ended.copies))
-        details |= {"message": f"{message}. Copies that were started by hand were stopped too (pid {named})"}
+        details["message"] = f"{message}. The copy that was started by hand was stopped too (pid {ended.copies[0]})"
         details["others"] = list(ended.copies)
     if not ended.report.stopped:
         return stuck(ended.report, details)
     if ended.left:
-        pids = [each.pid for each in ended.left]
-        words = f"{worker.id} is paused, but may still be running. {ended.words(worker)}"
-        return Outcome.failed(words, **{**details, "message": f"{message}, but may still be running", "may_run": pids})
-    if ended.problem:
-        unseen = f"Couldn't check for copies that were started by hand: {ended.problem}"
-        details |= {"message": f"{details['message']}. {unseen}", "looked_for_others": False}
+        details |= {"message": f"{message}, but may still be running", "may_run": list(ended.left)}
+        return Outcome.failed(f"{worker.id} is paused, but may still be running. {ended.doubt}", **details)
     return Outcome.done(**details)
 
 
-@stepwise
-def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
+def resume_watcher(host: HostContext, job: Job) -> Outcome:
     """Remove the pause flag and start the worker, unless it's running.
 
     If it can't be started, or may run unnoticed, the pause stays. A person's resume also ends its quarantine.
     """
     worker = host.config.worker(job.worker_id)
-    looked = yield from look_for_watcher.steps(host.processes, host.drive, host.config, worker, Search.IF_STOPPED)
-    found = looked.found
+    found = find_watcher(host.processes, host.drive, host.config, worker)
     if found.stuck:
         return Outcome.failed(
             f"{worker.id} is stuck: processes of an earlier stop are still running. Pause it again first."
         )
-    earlier = yield from host.pauses.read_steps(worker.id)
+    earlier = host.pauses.read(worker.id)
     details: dict[str, object] = {"was_paused": earlier is not None}
     if found.presence is Presence.UNVERIFIABLE:
         return Outcome.failed(f"{worker.id} wasn't resumed, because it may be running: {found.reason}", **details)
@@ -112,7 +96,7 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
         return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't resumed. {reason}", **details)
     if is_person(job.issuer):
         details["was_quarantined"] = host.quarantines.end(worker.id)
-    written = yield from host.pauses.set_steps(worker.id, None)
+    written = host.pauses.set(worker.id, None)
     if not written.on_drive:
         details["drive"] = f"The pause flag is removed once the drive is back. {written.problem}"
     if found.identity is not None:
@@ -122,12 +106,10 @@ def resume_watcher(host: HostContext, job: Job) -> Steps[Outcome]:
         if worker.quarantined:
             message = f"{message}; it's quarantined in the configuration, so nothing restarts it"
         return Outcome.done(already_running=True, message=message, pid=found.identity.pid, **details)
-    yield Said(host.progress, f"starting {worker.id}")
+    host.progress(f"starting {worker.id}")
     start_begun = time.monotonic()
     try:
-        started = yield from start_watcher.steps(
-            host.processes, host.drive, host.config, worker, found, overtaken=host.overtaken
-        )
+        started = start_watcher(host.processes, host.drive, host.config, worker, found, overtaken=host.overtaken)
     except (SupervisorError, OSError) as error:
         ended = "quarantined" if details.get("was_quarantined") else "paused" if details["was_paused"] else ""
         subject = f"{worker.id} is no longer {ended}, but" if ended else worker.id
@@ -160,7 +142,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     is quarantined, disabled, or couldn't be started again keeps running: that's better than nothing.
     """
     worker = host.config.worker(job.worker_id)
-    found = look_for_watcher(host.processes, host.drive, host.config, worker, Search.ALWAYS).found
+    found = find_watcher(host.processes, host.drive, host.config, worker)
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
     reason = (

@@ -11,10 +11,8 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     RowMapping,
-    Select,
     and_,
     bindparam,
-    case,
     delete,
     func,
     insert,
@@ -213,31 +211,10 @@ def next_to_run(connection: Connection, worker_id: str, parallel: int = 1) -> Jo
     return None
 
 
-def next_jobs(connection: Connection, worker_ids: Collection[str], parallel: int = 1) -> list[Job | None]:
-    """`next_to_run` of each of these workers."""
-    found = connection.execute(_NEXT, {"workers": tuple(worker_ids), "parallel": parallel}).mappings()
-    first = {row["worker_id"]: of_row(row) for row in found}
-    return [first.get(each) for each in worker_ids]
-
-
 _ORDER = (jobs.c.tier, jobs.c.filed_at, jobs.c.job_id)
 _IN_ORDER = select(jobs).where(jobs.c.worker_id == bindparam("worker")).limit(1).order_by(*_ORDER)
 _CLAIMED = _IN_ORDER.where(jobs.c.state == JobState.CLAIMED)
 _QUEUED = _IN_ORDER.where(jobs.c.state == JobState.QUEUED, turns.is_next())
-
-
-def _first_of_each() -> Select[Any]:
-    """The next job of each of several workers, in one statement."""
-    mine = jobs.c.worker_id.in_(bindparam("workers", expanding=True))
-    free = or_(jobs.c.state == JobState.CLAIMED, and_(jobs.c.state == JobState.QUEUED, turns.is_next()))
-    before = case((jobs.c.state == JobState.CLAIMED, 0), else_=1)
-    place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=(before, *_ORDER)).label("place")
-    waits = jobs.c.state.in_((JobState.CLAIMED, JobState.QUEUED))  # by the index
-    ranked = select(jobs, place).where(waits, mine, free).subquery()
-    return select(ranked).where(ranked.c.place == 1)
-
-
-_NEXT = _first_of_each()
 
 
 def count_waiting(connection: Connection, worker_id: str, door: str) -> int:

@@ -17,20 +17,12 @@ import sys
 import threading
 from collections import OrderedDict
 from contextlib import suppress
-from typing import NamedTuple
 
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identity_of, state
+from supervisor_core.host.process_facts.signals import open_exit_notice
 
 EXITS_KEPT = 1024  # of children long gone; whoever wants one asks within moments
-
-
-class Exit(NamedTuple):
-    """A child that has ended. `code` is negative for a signal, None where somebody else took it."""
-
-    identity: ProcessIdentity
-    code: int | None
 
 
 class Child(subprocess.Popen[bytes]):
@@ -46,7 +38,6 @@ _children: dict[ProcessIdentity, Child | None] = {}
 _adopted: dict[ProcessIdentity, int] = {}
 """A pidfd of each adopted worker that isn't our child."""
 _exits: OrderedDict[ProcessIdentity, int | None] = OrderedDict()
-_news: list[Exit] = []
 
 
 def register(identity: ProcessIdentity, child: Child) -> None:
@@ -59,47 +50,41 @@ def inherit() -> None:
     """Look after the children of the program that we have replaced, those included that have ended meanwhile."""
     if sys.platform == "win32":
         return
+    import psutil
+
     with _lock:
-        for pid in platform.pids():
-            with suppress(OSError):
-                found = platform.glance(pid)
-                if found is not None and found.ppid == os.getpid():
-                    _children.setdefault(identity_of(found))
+        for child in psutil.Process().children():
+            _children.setdefault(identity_of(child))
 
 
-def follow(identity: ProcessIdentity, descriptor: int) -> None:
-    """Learn the exit code of this live process, if it isn't our child, from a copy of its pidfd."""
+def follow(identity: ProcessIdentity) -> None:
+    """Learn the exit code of this live process, if it isn't our child."""
     with _lock:
         if identity in _children or identity in _adopted or sys.platform != "linux":
             return
-        with suppress(OSError):  # no such request in this kernel, or no descriptor is left: its exit code stays unknown
+        descriptor = open_exit_notice(identity)
+        if descriptor is None:
+            return
+        try:
             _exit_status(descriptor)
-            _adopted[identity] = os.dup(descriptor)
-
-
-def followed() -> int:
-    """The number of pidfds that are held for exit codes."""
-    return len(_adopted)
+        except OSError:  # no such request in this kernel: its exit code stays unknown
+            os.close(descriptor)
+        else:
+            _adopted[identity] = descriptor
 
 
 def stop_following() -> None:
-    """Close the copies of all pidfds."""
+    """Close the pidfds."""
     with _lock:
-        for descriptor in _adopted.values():
-            os.close(descriptor)
-        _adopted.clear()
+        while _adopted:
+            os.close(_adopted.popitem()[1])
 
 
-def reap() -> tuple[Exit, ...]:
-    """Reap every child of ours that has ended, and tell of each exit once, whoever reaped it. Never waits."""
+def reap() -> None:
+    """Reap every child of ours that has ended. Never waits."""
     with _lock:
         for identity in list(_children):
             _reap_one(identity)
-        for identity in list(_adopted):
-            _read_exit(identity)
-        news = tuple(_news)
-        _news.clear()
-    return news
 
 
 def exit_code(identity: ProcessIdentity) -> int | None:
@@ -147,11 +132,10 @@ def _reap_one(identity: ProcessIdentity) -> None:
 
 def _read_exit(identity: ProcessIdentity) -> None:
     """Take the exit code of a followed process from the kernel, once it has been reaped."""
-    descriptor = _adopted.get(identity)
-    if descriptor is None:
+    if identity not in _adopted:
         return
     try:
-        status = _exit_status(descriptor)
+        status = _exit_status(_adopted[identity])
     except ProcessLookupError:  # reaped, and this kernel doesn't keep exit codes
         code = None
     else:
@@ -164,10 +148,8 @@ def _read_exit(identity: ProcessIdentity) -> None:
 
 def _note(identity: ProcessIdentity, code: int | None) -> None:
     _exits[identity] = code
-    _news.append(Exit(identity, code))
     while len(_exits) > EXITS_KEPT:
         _exits.popitem(last=False)
-    del _news[:-EXITS_KEPT]
 
 
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, struct pidfd_info), from <linux/pidfd.h>
@@ -190,10 +172,8 @@ def _forget_in_child() -> None:
     global _lock  # noqa: PLW0603 (a lock held across a fork can't be opened any more)
     _lock = threading.Lock()
     _children.clear()
-    for descriptor in _adopted.values():
-        os.close(descriptor)
-    _adopted.clear()
-    _news.clear()
+    with suppress(OSError):
+        stop_following()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,32 +8,35 @@ our ancestors, or the system's first process.
 from __future__ import annotations
 
 import os
-import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from enum import StrEnum
-from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.facts import Liveness, ProcessFacts, ProcessIdentity, WorkerProcess
-from supervisor_core.host.process_facts.identity import identity_of, life_of, state
+from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity, WorkerProcess
+from supervisor_core.host.process_facts.identity import identity_of, life_of, since_boot, state
 from supervisor_core.processes.records import (
     STARTING,
     STOP,
     STUCK,
     WorkerRecord,
+    generation_prefix,
     lock_path,
-    place_of,
     read_record,
     write_record,
 )
-from supervisor_core.processes.shared_scans import SharedScans
-from supervisor_core.processes.together import SharedNeed, Steps, stepwise
+
+if TYPE_CHECKING:
+    import psutil
+
+
+LISTINGS = 10
+"""Who is born during a scan is looked at as well, again and again: one that forks and ends all the time is never in the
+first listing. The bound is for a host on which something is always born."""
 
 
 class Presence(StrEnum):
@@ -54,10 +57,10 @@ class FoundWorker(NamedTuple):
     life: Liveness = Liveness.GONE
     leftovers: tuple[WorkerProcess, ...] = ()
     adopted: bool = False
-    """Found by its generation, and not by its record: whoever started it did not live to write that."""
+    """Found without its record: whoever started it didn't write that."""
     reason: str = ""
     others: tuple[int, ...] = ()
-    """The processes that claim to be it, where that is the reason why nobody can tell."""
+    """Processes that look like it: beside the running worker, or as the reason why nobody can tell."""
 
     def __bool__(self) -> bool:
         """True if the worker runs."""
@@ -86,16 +89,170 @@ class FoundWorker(NamedTuple):
         return self.record.identity if self.record and self.presence is Presence.RUNNING else None
 
 
-@stepwise
+class ProcessEntry(NamedTuple):
+    """One process in the table."""
+
+    identity: ProcessIdentity
+    ppid: int
+    session: int
+    """On Windows, which has none, each process leads its own."""
+    generation: str
+    """The launch in the environment that it was started with; empty without one, or where that's hidden."""
+    life: Liveness
+    """When it was seen, and so are its name and status: one that forks and ends all the time is gone soon after."""
+    name: str
+    status: str
+    command: tuple[str, ...]
+    """The words that it was started with; none where that's hidden."""
+    process: psutil.Process
+
+    @property
+    def pid(self) -> int:
+        return self.identity.pid
+
+
+class ProcessTable:
+    """All processes that we may see, from one scan. Threads share it."""
+
+    def __init__(self, on_carrier: Callable[[ProcessIdentity, str], object] = lambda *_: None) -> None:
+        """`on_carrier` is called with each process that carries a generation at the moment it's seen, and with the
+        generation: one that forks and ends all the time would be gone after the scan."""
+        import psutil
+
+        self.entries: dict[int, ProcessEntry] = {}
+        listed: set[int] = set()
+        for _ in range(LISTINGS):
+            new = set(psutil.pids()) - listed
+            if not new:  # none was born since the last listing
+                break
+            listed |= new
+            for pid in sorted(new, reverse=True):
+                try:
+                    process = psutil.Process(pid)
+                    generation, identity = _generation(process), identity_of(process)
+                    if generation:
+                        on_carrier(identity, generation)
+                    session = pid if sys.platform == "win32" else os.getsid(pid)
+                    with process.oneshot():
+                        facts = life_of(process), process.name(), process.status(), _command(process), process
+                        self.entries[pid] = ProcessEntry(identity, process.ppid(), session, generation, *facts)
+                except (psutil.Error, OSError):  # gone by now, or hidden
+                    continue
+        self.own_line = {0, 1}
+        """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
+        pid = os.getpid()
+        while pid not in self.own_line:
+            self.own_line.add(pid)
+            pid = self.entries[pid].ppid if pid in self.entries else 0
+
+    def carriers(self, generation: str) -> list[ProcessEntry]:
+        """Every process whose generation begins so. Never ourselves or our ancestors."""
+        return [
+            entry
+            for pid, entry in self.entries.items()
+            if generation and entry.generation.startswith(generation) and pid not in self.own_line
+        ]
+
+    def members(
+        self, generation: str, leader: ProcessIdentity | None = None, known: Iterable[ProcessIdentity] = ()
+    ) -> tuple[WorkerProcess, ...]:
+        """The live processes of this launch, the leader first.
+
+        `known` are members of an earlier look. They count for as long as they live, because a process that left its
+        session and lost its parent meanwhile couldn't be found a second time without them. A session belongs to the
+        launch if its leader does. That of the worker itself also belongs to it after the worker ended, while a member
+        is still in it: only then its number can't be somebody else's.
+        """
+        new = {entry.pid for entry in self.carriers(generation)}
+        for identity in (*known, *((leader,) if leader else ())):
+            if identity.pid in self.entries and self.entries[identity.pid].identity == identity:
+                new.add(identity.pid)
+        first = leader.pid if leader else 0
+        pids: set[int] = set()
+        while new := new - pids - self.own_line:
+            pids |= new
+            sessions = {self.entries[pid].session for pid in new} & {*new, first} - {0, 1}
+            new = {e.pid for e in self.entries.values() if e.ppid in new or e.session in sessions}
+        ordered = sorted(pids, key=lambda pid: (pid != first, pid))
+        return tuple(
+            WorkerProcess(entry.identity, entry.name, entry.status)
+            for entry in map(self.entries.__getitem__, ordered)
+            if not entry.life.ended
+        )
+
+
+def _generation(process: psutil.Process) -> str:
+    import psutil
+
+    try:
+        return process.environ().get(GENERATION_VARIABLE, "")
+    except (psutil.Error, OSError):
+        return ""
+
+
+def _command(process: psutil.Process) -> tuple[str, ...]:
+    import psutil
+
+    try:
+        return tuple(process.cmdline())
+    except (psutil.Error, OSError):
+        return ()
+
+
+_scanning = threading.Lock()
+_asking = threading.Lock()
+_next: Future[ProcessTable] | None = None
+"""The scan that begins after the one under way, for all who asked meanwhile."""
+
+
+def scan_processes() -> ProcessTable:
+    """A table whose scan began after this call. Threads that ask during a scan share the next one."""
+    global _next  # noqa: PLW0603 (what the threads share)
+    with _asking:
+        if is_first := _next is None:
+            _next = Future()
+        scan = _next
+    if is_first:
+        with _scanning:
+            with _asking:
+                _next = None
+            try:
+                scan.set_result(ProcessTable())
+            except BaseException as error:  # noqa: BLE001 (all who asked get it)
+                scan.set_exception(error)
+    return scan.result()
+
+
+def _forget_in_child() -> None:
+    """After a fork: the scan that was under way goes on in the parent only."""
+    global _scanning, _asking, _next
+    _scanning, _asking, _next = threading.Lock(), threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+Scan = Callable[[], ProcessTable]
+
+
 def find(
-    state_dir: Path, worker_id: str, *, locked: bool = False, looked: FoundWorker | None = None
-) -> Steps[FoundWorker]:
+    state_dir: Path,
+    worker_id: str,
+    *,
+    locked: bool = False,
+    looked: FoundWorker | None = None,
+    scan: Scan = scan_processes,
+) -> FoundWorker:
     """Look for a worker. A process found without its record is adopted, and its record completed.
 
     `locked`: the caller holds the worker's lock. Otherwise, a record is completed only if that is free, so that a slow
     reader never writes over the record of a newer launch.
     `looked`: the result of an earlier search of all processes. Where it found none and the record is still the same,
-    nobody has launched the worker since, and there is still none."""
+    nobody has launched the worker since, and there is still none.
+    `scan`: an observer of many workers has one table for all of them. It doesn't look for what an ended one has left,
+    except where a stop couldn't end it.
+    """
     try:
         record = read_record(state_dir, worker_id)
     except (UnreadableFileError, PermissionError) as error:
@@ -103,64 +260,44 @@ def find(
         return FoundWorker(worker_id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
     if looked is not None and looked.presence is Presence.STOPPED and not looked.leftovers and looked.record == record:
         return looked
-    if record is not None and record.identity is not None:
-        life = state(record.identity)
+    if record is not None and (identity := record.identity) is not None:
+        life = state(identity)
         if life.running:
-            return FoundWorker(worker_id, Presence.RUNNING, _followed_up(state_dir, record, locked=locked), life)
+            # One that has outlived what was ordered ends by its own doing from now on, unless it's stuck in its stop.
+            if record.order is not None and record.state != STUCK and since_boot() > record.order.until:
+                freed = record._replace(order=None)
+                _complete(state_dir, freed, instead_of=record, locked=locked)
+                record = freed
+            return FoundWorker(worker_id, Presence.RUNNING, record, life)
         if life is Liveness.UNVERIFIABLE:
-            reason = f"The system doesn't say whether process {record.identity.pid} is still this worker."
+            reason = f"The system doesn't say whether process {identity.pid} is still this worker."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
-        return (yield from _leftovers(worker_id, record))
-    return (yield from _search(state_dir, worker_id, record, locked=locked))
-
-
-def _leftovers(worker_id: str, record: WorkerRecord) -> Steps[FoundWorker]:
-    search = partial(process_set, record.generation, record.identity, ())
-    observing = _look.get() is not None
-    if observing and record.state != STUCK:  # who starts or stops it searches anew
-        return FoundWorker(worker_id, Presence.STOPPED, record)
-    left = () if observing and _is_empty(search) else search((yield Scanned()))
-    return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
-
-
-def _search(state_dir: Path, worker_id: str, record: WorkerRecord | None, *, locked: bool) -> Steps[FoundWorker]:
-    """Look for the process of a launch whose record names none, or was lost altogether."""
-    search = partial(carriers, record.generation if record else place_of(state_dir, worker_id))
-    there = () if record is None and _is_empty(search) else search((yield Scanned()))
+        if scan is not scan_processes and record.state != STUCK:  # who starts or stops it searches anew
+            return FoundWorker(worker_id, Presence.STOPPED, record)
+        left = scan().members(record.generation, identity)
+        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
     if record is None:
         # Anybody can work out how our launches of a worker begin; only the rest of a launch on record is a secret.
-        there = tuple((token, found) for token, found in there if platform.owners(found.pid) == platform.own_owners())
-    if not there:
+        prefix = generation_prefix(state_dir, worker_id)
+        carriers = [entry for entry in scan().carriers(prefix) if owners(entry.process) == own_owners()]
+    else:
+        carriers = scan_processes().carriers(record.generation)  # it may have been launched after an observer's scan
+    if not carriers:
         return FoundWorker(worker_id, Presence.STOPPED, record)
-    leader = _leader(there)
-    if leader is None:
-        return (yield from _leftovers(worker_id, record or WorkerRecord(worker_id, there[0][0], STARTING)))
+    # The launched process leads its session, and its parent is none of its own launch. A helper that made itself a
+    # daemon looks the same, but is younger.
+    pids = {entry.pid for entry in carriers}
+    leaders = [entry for entry in carriers if entry.session == entry.pid and entry.ppid not in pids]
+    leader = min(leaders, key=lambda entry: (entry.identity.start, entry.pid), default=None)
     if record is None:
-        record = WorkerRecord(worker_id, next(token for token, found in there if found == leader), STARTING)
-    adopted = record.running_as(identity_of(leader))
-    _complete(state_dir, adopted, locked=locked)
-    return FoundWorker(worker_id, Presence.RUNNING, adopted, life_of(leader), adopted=True)
-
-
-def _leader(there: tuple[tuple[str, ProcessFacts], ...]) -> ProcessFacts | None:
-    """The process that was launched: it leads its session, and its parent is none of its own launch.
-
-    A helper that made itself a daemon looks the same, but is younger.
-    """
-    pids = {found.pid for _, found in there}
-    leaders = [found for _, found in there if found.session == found.pid and found.ppid not in pids]
-    return min(leaders, key=lambda found: (found.start, found.pid), default=None)
-
-
-def _followed_up(state_dir: Path, record: WorkerRecord, *, locked: bool) -> WorkerRecord:
-    """The record of a running worker. One that has outlived what was ordered ends by its own doing from now on; one
-    that is stuck in its stop doesn't."""
-    order = record.order
-    if order is None or record.state == STUCK or platform.since_boot() <= order.until:
-        return record
-    freed = record._replace(order=None)
-    _complete(state_dir, freed, instead_of=record, locked=locked)
-    return freed
+        record = WorkerRecord(worker_id, (leader or carriers[0]).generation, STARTING)
+    life = state(leader.identity) if leader is not None else Liveness.GONE
+    if leader is None or life.ended:
+        left = scan_processes().members(record.generation)
+        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
+    record = record.running_as(leader.identity)
+    _complete(state_dir, record, locked=locked)
+    return FoundWorker(worker_id, Presence.RUNNING, record, life, adopted=True)
 
 
 def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord | None = None, locked: bool) -> None:
@@ -181,193 +318,21 @@ def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord
         pass  # whoever starts or stops it now writes the record as well
 
 
-class ProcessScan:
-    """The result of one scan. Threads share it, and nobody changes it."""
+def owners(process: psutil.Process) -> tuple[int | str, ...] | None:
+    """The real and the effective user of a process; None if it has ended or is hidden."""
+    import psutil
 
-    def __init__(self, table: Mapping[int, ProcessFacts], tokens: Mapping[int, str], *, quiet: bool) -> None:
-        self.table = table
-        """Every process that we may see, by its PID."""
-        self.quiet = quiet
-        """Nothing at all was born on this host from before the walk until after it."""
-        self._tokens = sorted((token, pid) for pid, token in tokens.items())
-
-    @cached_property
-    def never(self) -> frozenset[int]:
-        """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
-        return line_of(self.table.get)
-
-    @cached_property
-    def children(self) -> Mapping[int, list[int]]:
-        return _grouped((found.ppid, pid) for pid, found in self.table.items())
-
-    @cached_property
-    def sessions(self) -> Mapping[int, list[int]]:
-        return _grouped((found.session, pid) for pid, found in self.table.items())
-
-    def carriers(self, prefix: str) -> Iterator[tuple[str, ProcessFacts]]:
-        """Every process whose generation begins so, with that generation; ourselves and our ancestors as well."""
-        for token, pid in self._tokens[bisect_left(self._tokens, (prefix, 0)) :] if prefix else ():
-            if not token.startswith(prefix):
-                return
-            yield token, self.table[pid]
-
-
-def walk(on_sight: Callable[[ProcessFacts, str], object] | None = None) -> ProcessScan:
-    """Walk through all processes, now; each that carries a generation is told at the moment it is seen."""
-    newest = platform.newest_pid()
-    table: dict[int, ProcessFacts] = {}
-    tokens: dict[int, str] = {}
-    for pid in platform.pids():
-        seen = platform.sight(pid)
-        if seen is None:
-            continue
-        table[pid], token = seen
-        if token:
-            tokens[pid] = token
-            if on_sight:
-                on_sight(*seen)
-    return ProcessScan(table, tokens, quiet=platform.newest_pid() == newest)
-
-
-def line_of(glance: Callable[[int], ProcessFacts | None]) -> frozenset[int]:
-    """Ourselves, all above us, and the system's first process."""
-    line = {0, 1}
-    pid = os.getpid()
-    while pid not in line:
-        line.add(pid)
-        found = glance(pid)
-        pid = found.ppid if found else 0
-    return frozenset(line)
-
-
-def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, list[int]]:
-    groups: dict[int, list[int]] = {}
-    for key, pid in pairs:
-        groups.setdefault(key, []).append(pid)
-    return groups
-
-
-_walks = SharedScans(walk)
-
-
-def scan() -> ProcessScan:
-    """All processes of this host, by a walk that begins after this call."""
-    return _walks.scan()
-
-
-class Scanned(SharedNeed):
-    """All processes of this host, by a walk that begins after this need."""
-
-    @classmethod
-    def answer(cls, needs: Sequence[Scanned]) -> Sequence[ProcessScan]:
-        """One walk for all."""
-        return [scan()] * len(needs)
-
-
-_look: ContextVar[list[ProcessScan] | None] = ContextVar("the scan of a look", default=None)
-
-
-@contextmanager
-def one_scan() -> Iterator[None]:
-    """In a look at many workers, make one scan for all without a process. What it shows of others is searched anew.
-
-    What an ended process has left behind isn't searched for, except where a stop couldn't end it.
-    """
-    token = _look.set([])
     try:
-        yield
-    finally:
-        _look.reset(token)
+        if sys.platform == "win32":
+            return (process.username(),)
+        users = process.uids()
+    except (psutil.Error, OSError):
+        return None
+    return users.real, users.effective
 
 
-def _is_empty(search: Callable[[ProcessScan], object]) -> bool:
-    """True if this search finds nothing in the scan of this look; False outside of one."""
-    if (scans := _look.get()) is None:
-        return False
-    scans[:] = scans or [scan()]
-    return not search(scans[0])
+def own_owners() -> tuple[int | str, ...] | None:
+    """The users of this process, and so of every worker that it starts."""
+    import psutil
 
-
-def _forget_in_child() -> None:
-    """After a fork: the walk that was under way goes on in the parent only."""
-    global _walks  # noqa: PLW0603 (a condition held across a fork can't be waited for any more)
-    _walks = SharedScans(walk)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
-
-
-def process_set(
-    generation: str,
-    leader: ProcessIdentity | None = None,
-    known: Iterable[ProcessIdentity] = (),
-    among: ProcessScan | None = None,
-) -> tuple[WorkerProcess, ...]:
-    """The live processes of this launch, the leader first, by a fresh scan or `among` those of one just made.
-
-    `generation` may be the beginning of one, which all launches of a worker share. `known` are members of an
-    earlier look. They count for as long as they live, because a process that left its session and lost its
-    parent meanwhile could not be found a second time without them.
-    """
-    among = among or scan()
-    table = among.table
-    seeds = {found.pid for _, found in among.carriers(generation)}
-    for identity in (*known, *((leader,) if leader else ())):
-        if (found := table.get(identity.pid)) and identity_of(found) == identity:
-            seeds.add(identity.pid)
-    first = leader.pid if leader else 0
-    pids = related(among, seeds, session=first)
-    alive = (table[pid] for pid in sorted(pids, key=lambda pid: (pid != first, pid)))
-    return tuple(
-        WorkerProcess(identity_of(found), found.name, found.state) for found in alive if not life_of(found).ended
-    )
-
-
-def walk_with(generation: str, on_sight: Callable[[ProcessIdentity], object]) -> ProcessScan:
-    """A walk of one's own, told of each carrier of the generation at the moment it is seen.
-
-    One that forks and ends all the time would be gone after the walk.
-    """
-    never = own_line()
-
-    def seen(found: ProcessFacts, token: str) -> None:
-        if generation and token.startswith(generation) and found.pid not in never:
-            on_sight(identity_of(found))
-
-    return walk(seen)
-
-
-def carriers(prefix: str, among: ProcessScan | None = None) -> tuple[tuple[str, ProcessFacts], ...]:
-    """Every process whose generation begins so, with that generation. Never ourselves or our ancestors."""
-    among = among or scan()
-    return tuple((token, found) for token, found in among.carriers(prefix) if found.pid not in among.never)
-
-
-def related(among: ProcessScan, seeds: set[int], *, session: int) -> set[int]:
-    """The seeds with all that hangs on them: descendants, and the members of sessions that are theirs.
-
-    A session is theirs where its leader is one of them; that of the worker itself (`session`) also after its
-    leader is gone, where one of them is still in it: only then its number can't belong to somebody else.
-    """
-    members: set[int] = set()
-    new = seeds - among.never
-    while new:
-        members |= new
-        theirs = {found.session for pid in new if (found := among.table[pid]).session in (pid, session)} - {0, 1}
-        hanging = (among.children.get(pid, ()) for pid in new), (among.sessions.get(number, ()) for number in theirs)
-        new = {pid for groups in hanging for group in groups for pid in group} - members - among.never
-    return members
-
-
-def own_line() -> frozenset[int]:
-    """Ourselves, all above us, and the system's first process: what no stop may ever touch.
-
-    Looked at once a second: of those above us, some may end at any time, and none is added.
-    """
-    return _own_line(os.getpid(), int(time.monotonic()))
-
-
-@lru_cache(maxsize=1)
-def _own_line(_pid: int, _second: int) -> frozenset[int]:
-    return line_of(platform.glance)
+    return owners(psutil.Process())

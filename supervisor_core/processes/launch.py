@@ -16,9 +16,9 @@ from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.logging.excerpts import start_line
 from supervisor_core.host.permissions import why_denied
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.signals import launch_options
 from supervisor_core.processes import children
 from supervisor_core.processes.finding import FoundWorker, Presence, find
 from supervisor_core.processes.output.files import opened_output, read_output_end
@@ -27,10 +27,9 @@ from supervisor_core.processes.records import (
     StopOrder,
     WorkerRecord,
     forget_record,
-    kept_record,
     new_generation,
+    write_record,
 )
-from supervisor_core.processes.together import Steps, stepwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,7 @@ class LaunchError(SupervisorError):
     """The worker could not be started."""
 
 
-@stepwise
-def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
+def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
     """Start a worker of which nothing runs. Call it with the worker's lock held.
 
     That lock is what makes this safe against a `kill -9` at any point: the half-made child keeps it until it
@@ -64,7 +62,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
 
     The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
     """
-    _refuse_second_copy((yield from find.steps(state_dir, spec.worker_id, locked=True, looked=spec.looked)))
+    _refuse_second_copy(find(state_dir, spec.worker_id, locked=True, looked=spec.looked))
     _check_spec(spec)
     record = WorkerRecord(
         worker_id=spec.worker_id,
@@ -78,7 +76,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
         own_log_before=spec.own_log_before,
     )
     with _opened_log(spec.log_path) as log:
-        yield kept_record(state_dir, record)
+        write_record(state_dir, record)
         _write_start_line(spec, log, record.started_at)
         try:
             child = _spawn(spec, record.generation, log)
@@ -93,7 +91,7 @@ def launch(state_dir: Path, spec: LaunchSpec) -> Steps[WorkerRecord]:
         )
     children.register(identity, child)
     record = record.running_as(identity)
-    yield kept_record(state_dir, record)
+    write_record(state_dir, record)
     return record
 
 
@@ -153,12 +151,12 @@ def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
         return children.Child(
             list(spec.command),
             cwd=spec.cwd,
-            env={GENERATION_VARIABLE: generation, **_without_generation(spec.env)},
+            env={**spec.env, GENERATION_VARIABLE: generation},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             close_fds=True,
-            **platform.launch_options(),
+            **launch_options(),
         )
     except (OSError, ValueError) as error:
         cause, _ = why_denied(spec.cwd, os.X_OK) if isinstance(error, PermissionError) else ("", "")
@@ -169,10 +167,6 @@ def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
             else f"Fix workers.{spec.worker_id}.command."
         )
         raise LaunchError(f"Worker {spec.worker_id} can't be started: {why}.", remedy=remedy) from error
-
-
-def _without_generation(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name != GENERATION_VARIABLE}
 
 
 def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:

@@ -16,7 +16,6 @@ from supervisor_core.common.errors import UsageError
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts.facts import ProcessIdentity
-from supervisor_core.processes.together import FileKept
 
 STARTING = "starting"
 RUNNING = "running"
@@ -74,7 +73,7 @@ def prepare_folder(state_dir: Path) -> None:
     (state_dir / "workers").mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
-def place_of(state_dir: Path, worker_id: str) -> str:
+def generation_prefix(state_dir: Path, worker_id: str) -> str:
     """The prefix of all generations of this worker under this state folder.
 
     By it a process is found whose record was lost, and never that of another installation on the same host.
@@ -92,7 +91,7 @@ def _resolved(state_dir: Path) -> Path:
 
 def new_generation(state_dir: Path, worker_id: str) -> str:
     """A token that no other launch has."""
-    return place_of(state_dir, worker_id) + os.urandom(16).hex()
+    return generation_prefix(state_dir, worker_id) + os.urandom(16).hex()
 
 
 def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
@@ -113,30 +112,10 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
 def write_record(state_dir: Path, record: WorkerRecord) -> None:
     """Put the record on the disk, whole."""
     prepare_folder(state_dir)
-    write_json(record_path(state_dir, record.worker_id), _document(record))
-
-
-def kept_record(state_dir: Path, record: WorkerRecord) -> FileKept:
-    """A record that must be on the disk, whole."""
-    prepare_folder(state_dir)
-    return FileKept(record_path(state_dir, record.worker_id), _document(record))
-
-
-def _document(record: WorkerRecord) -> dict[str, Any]:
-    return {
-        "worker_id": record.worker_id,
-        "generation": record.generation,
-        "state": record.state,
-        "pid": record.identity.pid if record.identity else None,
-        "start": record.identity.start if record.identity else None,
-        "boot_id": record.identity.boot_id if record.identity else None,
-        "started_at": record.started_at,
-        "command": list(record.command),
-        "log_path": record.log_path,
-        "spec_hash": record.spec_hash,
-        "order": record.order and record.order._asdict(),
-        "own_log_before": record.own_log_before,
-    }
+    document = {name: value for name, value in record._asdict().items() if name != "identity"}
+    document |= dict.fromkeys(ProcessIdentity._fields) if record.identity is None else record.identity._asdict()
+    document["order"] = record.order and record.order._asdict()
+    write_json(record_path(state_dir, record.worker_id), document)
 
 
 def forget_record(state_dir: Path, worker_id: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.host.drive import NOTE, Drive
 from supervisor_core.host.inbox import Inbox
-from supervisor_core.processes.manager import HostProcesses, ProcessManager
+from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.pauses import Pauses
 from supervisor_core.workers.restarts.limits import Quarantines
 
@@ -30,7 +30,7 @@ class HostContext:
     drive: Drive
     inbox: Inbox
     pauses: Pauses
-    processes: ProcessManager
+    processes: HostProcesses
     quarantines: Quarantines
     ledger: Ledger | None = None
     """The ledger; None for mere observers."""

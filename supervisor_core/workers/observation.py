@@ -6,21 +6,22 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
-from supervisor_core.processes.finding import FoundWorker, Presence, one_scan
+from supervisor_core.host.process_facts.identity import age_seconds
+from supervisor_core.processes.finding import FoundWorker, Presence, scan_processes
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
 from supervisor_core.workers.pauses import Pause, read_flags
 from supervisor_core.workers.status import WorkerStatus
-from supervisor_core.workers.worker import Search, adopt_watcher, check_watcher_process, masked
+from supervisor_core.workers.worker import adopt_watcher, check_watcher_process, masked
 
 
 def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | None) -> float | None:
@@ -55,27 +56,26 @@ DRIVE_SECONDS = 1.0
 """The time that an observation waits for the drive: `status` must answer within two seconds."""
 
 
-@one_scan()
 def observe_workers(
     host: HostContext,
     workers: Sequence[WorkerSettings],
     *,
     patient: bool = False,
-    search: Search = Search.NEVER,
+    beside: bool = False,
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
 ) -> list[WorkerStatus]:
     """Observe these workers. The drive is asked once for all of them, and isn't waited for if it hangs.
 
-    A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `search` says
-    when to search all processes for one that claims to be a worker. The daemon passes `lag`, the time in which nothing
-    was scheduled within some seconds, and `probes`, the failing probes of a process; both return immediately, in any
-    thread. Other observers pass neither.
+    A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `beside` also
+    names the processes that look like a running worker. All share one scan of the processes. The daemon passes `lag`,
+    the time in which nothing was scheduled within some seconds, and `probes`, the failing probes of a process; both
+    return immediately, in any thread. Other observers pass neither.
 
     The observation doesn't change workers. It only writes our notes: which process is a worker that was started by
     hand, and since when a process has been stopped by a signal.
     """
-    config, now = host.config, datetime.now(UTC)
+    config, now, scan = host.config, datetime.now(UTC), cache(scan_processes)
     ids = [worker.id for worker in workers]
     try:
         beats, flags = host.drive.call(
@@ -90,7 +90,7 @@ def observe_workers(
         pause = host.pauses.look(worker.id, flag, flag_known=known)
         quarantine = host.quarantines.read(worker.id)
         try:
-            found = adopt_watcher(host.processes, host.drive, config, worker, beat, search)
+            found = adopt_watcher(host.processes, host.drive, config, worker, beat, beside=beside, scan=scan)
         except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
             found = check_watcher_process(host.processes, worker)
         identity, record, state = found.identity, found.record, process_state(found)
@@ -100,7 +100,7 @@ def observe_workers(
         if record and record.started_at:
             started_at = datetime.fromisoformat(record.started_at)
         elif identity:  # by the kernel, if the starter ended before recording it
-            started_at = datetime.now(UTC) - timedelta(seconds=platform.age_seconds(identity.start))
+            started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(identity.start))
         if beat is not None:  # a worker may repeat its environment, and its words go to logs, tables and people
             secrets = config.secrets()
             status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))

@@ -26,9 +26,7 @@ from supervisor_core.common.times import from_text, to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER, UnreadableFileError
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.host.files import MAX_JSON_BYTES, parse_json, read_json, write_json
-from supervisor_core.processes.drive_needs import DriveFileKept
-from supervisor_core.processes.together import FileKept, SharedNeed, Steps, alone
+from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json, read_json, write_json
 
 DESIRED = "desired"
 """The folder in the state folder that holds a copy of each pause."""
@@ -171,21 +169,17 @@ class Pauses:
         While the drive is away, the copy decides. It doesn't know flags made by hand meanwhile; a worker that is
         started sees such a flag itself once the drive is back.
         """
-        return alone(self.read_steps(worker_id))
-
-    def read_steps(self, worker_id: str) -> Steps[Pause | None]:
-        """`read`, for several at the same time."""
         copy = self._copy(worker_id)
         held = _pause(copy.get("pause"))
         if copy.get("waits"):
             self.settle(worker_id)
             return held
         try:
-            found: Pause | None = yield _FlagRead(self._drive, self._folder, worker_id)
+            found = self._ask(worker_id)
         except (DriveUnavailable, OSError):
             return held
         if found is None and self._is_of_another_drive(copy):
-            yield from self._tell(worker_id, held)
+            self._tell(worker_id, held)
             return held
         follow = self._guard if self._secret else self._follow
         return follow(worker_id, copy, found)
@@ -232,7 +226,7 @@ class Pauses:
             last = to_text(now)
         log.error("the pause flag of %s was changed by hand on the drive; restored it", worker_id)
         self._write_copy(worker_id, held, waits=True, restored_at=last)
-        alone(self._tell(worker_id, held, restored_at=last))
+        self._tell(worker_id, held, restored_at=last)
 
     def _record(self, worker_id: str, found: Pause | None, held: Pause | None, *, refused: bool) -> bool:
         """True if the change is recorded. If that fails, the next `read` retries; the pause itself doesn't wait."""
@@ -254,25 +248,21 @@ class Pauses:
 
     def set(self, worker_id: str, pause: Pause | None) -> PauseResult:
         """Pause or resume the worker. It counts from now on, also while the drive is away."""
-        return alone(self.set_steps(worker_id, pause))
-
-    def set_steps(self, worker_id: str, pause: Pause | None) -> Steps[PauseResult]:
-        """`set`, for several at the same time."""
         pause = self._signed(worker_id, pause) if pause else None
-        yield self._kept_copy(worker_id, pause, waits=True)
+        self._write_copy(worker_id, pause, waits=True)
         crashpoints.reach("pause.copy:after")
-        return (yield from self._tell(worker_id, pause))
+        return self._tell(worker_id, pause)
 
     def settle(self, worker_id: str) -> PauseResult:
         """Write a pending change to the drive."""
         copy = self._copy(worker_id)
         if not copy.get("waits"):
             return PauseResult(on_drive=True)
-        return alone(self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at")))
+        return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
     def _ask(self, worker_id: str) -> Pause | None:
-        (found,) = _FlagRead.answer([_FlagRead(self._drive, self._folder, worker_id)])
-        return found
+        """The flag on the drive."""
+        return self._drive.call(_read_flag, self._drive, self._folder, worker_id)
 
     def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
         """True if the drive was replaced since. A missing flag on a new drive doesn't end a pause."""
@@ -284,31 +274,27 @@ class Pauses:
         except DriveUnavailable:
             return ""
 
-    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> Steps[PauseResult]:
+    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> PauseResult:
+        document = {"worker_id": worker_id, **pause._asdict()} if pause else None
         try:
-            document = {"worker_id": worker_id, **pause._asdict()} if pause else None
-            path = pause_flag_path(self._folder, worker_id)
-            yield DriveFileKept(self._drive, path, document, self._mode)
+            self._drive.make_folder(self._folder)
+            self._drive.call(_write_flag, self._drive.root, self._folder, worker_id, document, self._mode)
         except (DriveUnavailable, OSError) as error:
             return PauseResult(on_drive=False, problem=str(error))
         crashpoints.reach("pause.flag:after")
-        yield self._kept_copy(worker_id, pause, waits=False, restored_at=restored_at)
+        self._write_copy(worker_id, pause, waits=False, restored_at=restored_at)
         return PauseResult(on_drive=True)
 
     def _copy(self, worker_id: str) -> Mapping[str, Any]:
         return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}
 
     def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool, restored_at: object = None) -> None:
-        kept = self._kept_copy(worker_id, pause, waits=waits, restored_at=restored_at)
-        write_json(kept.path, kept.document)
-
-    def _kept_copy(self, worker_id: str, pause: Pause | None, *, waits: bool, restored_at: object = None) -> FileKept:
         self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         said = pause._asdict() if pause else None
         document: dict[str, Any] = {"pause": said, "waits": waits, "drive": self._drive_id()}
         if restored_at is not None:
             document["restored_at"] = restored_at
-        return FileKept(self._home / f"{worker_id}.json", document)
+        write_json(self._home / f"{worker_id}.json", document)
 
 
 def _pause(document: object) -> Pause | None:
@@ -336,25 +322,20 @@ def read_flags(root: Path, folder: Path, worker_ids: Sequence[str]) -> list[Paus
     return flags
 
 
-@dataclass(frozen=True, slots=True)
-class _FlagRead(SharedNeed):
-    """The flag on the drive."""
-
-    drive: Drive
-    folder: Path
-    worker_id: str
-
-    @classmethod
-    def answer(cls, needs: Sequence[_FlagRead]) -> Sequence[Pause | None]:
-        """Ask the drive once for all."""
-        drive, folder = needs[0].drive, needs[0].folder
-        return drive.call(_read_flags, drive, folder, [need.worker_id for need in needs])
-
-
-def _read_flags(drive: Drive, folder: Path, worker_ids: Sequence[str]) -> list[Pause | None]:
-    """The flags. The drive is checked before and after, since one that was unmounted has no flags."""
+def _read_flag(drive: Drive, folder: Path, worker_id: str) -> Pause | None:
+    """The flag. The drive is checked before and after, since one that was unmounted has no flags."""
     drive.confirm()
-    found = read_flags(drive.root, folder, worker_ids)
-    if None in found:
+    (found,) = read_flags(drive.root, folder, [worker_id])
+    if found is None:
         drive.confirm()
     return found
+
+
+def _write_flag(root: Path, folder: Path, worker_id: str, document: object | None, mode: int) -> None:
+    name = pause_flag_path(folder, worker_id).name
+    with drive_files.open_folder(root, folder) as opened:
+        opened.set_folder_aside(name)  # else it holds up every pause and resume
+        if document is None:
+            opened.remove(name)
+        else:
+            opened.write(name, json_text(document).encode(), mode)

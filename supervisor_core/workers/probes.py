@@ -25,8 +25,8 @@ from supervisor_core.common.text import one_line
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import ProbeSettings, WorkerSettings
 from supervisor_core.host.network import Network, NetworkError, certificate_problem
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import age_seconds, since_boot
 from supervisor_core.host.programs import ProgramError, run_command
 from supervisor_core.version import __version__
 from supervisor_core.workers.context import DaemonContext
@@ -321,13 +321,13 @@ class Prober:
             watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
 
     async def _repeat(self, watch: _Watch, number: int, probe: ProbeSettings) -> None:
-        age = platform.age_seconds(watch.identity.start)
+        age = age_seconds(watch.identity.start)
         await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
         loop = asyncio.get_running_loop()
         asked: asyncio.Task[ProbeAnswer] | None = None
         while True:
             async with self._lanes[probe.exec is not None, watch.tallies[number].failures == 0]:
-                begun, since = loop.time(), platform.since_boot()
+                begun, since = loop.time(), since_boot()
                 if asked is None:
                     asked = asyncio.create_task(ask(self._parts.host.config, watch.worker, probe, self._blocking))
                     self._asking.add(asked)
@@ -345,7 +345,7 @@ class Prober:
                 answer, asked = ProbeAnswer(False, f"unexpected error: {describe(error)}"), None
             else:
                 answer, asked = asked.result(), None
-            if answer.ok or self._lag(platform.since_boot() - since) < EXCUSED * probe.timeout:
+            if answer.ok or self._lag(since_boot() - since) < EXCUSED * probe.timeout:
                 self._count(watch, number, answer)
             await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,29 +18,31 @@ from supervisor_core.common.times import from_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.drive import Drive
+from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines, lines_of_run
 from supervisor_core.host.logging.masking import Masking
-from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
+from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
+from supervisor_core.host.process_facts.identity import age_seconds, process_name
 from supervisor_core.host.web import MASK
-from supervisor_core.processes.drive_needs import LayoutKept, Profiled, watcher_profile
-from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.finding import FoundWorker, Presence, Scan, scan_processes
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import ProcessManager, order
+from supervisor_core.processes.manager import HostProcesses, order
 from supervisor_core.processes.output.files import output_path, read_output_end
 from supervisor_core.processes.records import TRIAL, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
-from supervisor_core.processes.together import Steps, stepwise
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
-from supervisor_core.workers.heartbeats.files import BeatRead
+from supervisor_core.workers.heartbeats.files import last_beat
 from supervisor_core.workers.output.runs import own_log_size
 from supervisor_core.workers.restarts.policy import exit_in_words
 
 if TYPE_CHECKING:
-    from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
+    from supervisor_core.processes.adoption import WorkerProgram
 
-MOST_COPIES = 3
-"""The most copies of a worker that one stop ends. A person must find whatever starts more."""
+PROGRAM_SECONDS = 1.0
+"""The time to resolve the worker's program and directory: `status` answers within two seconds."""
+
+ROUNDING_SECONDS = 1.0
+"""A heartbeat may be so much older than its process: many programs write whole seconds."""
 
 FRESH_SECONDS = 300.0
 """The age up to which a heartbeat counts for a worker without an expected heartbeat."""
@@ -60,131 +61,144 @@ def worker_log(config: SupervisorConfig, worker: WorkerSettings) -> Path:
     return output_path(config.state_dir, worker.id)
 
 
-def check_watcher_process(processes: ProcessManager, worker: WorkerSettings) -> FoundWorker:
+def check_watcher_process(processes: HostProcesses, worker: WorkerSettings) -> FoundWorker:
     """The worker by the exact identity of its recorded process; true if it runs."""
     return processes.find(worker.id)
 
 
-class Search(Enum):
-    """When to search all processes for one that claims to be a worker."""
-
-    NEVER = "never"
-    """Never; but the process in its heartbeat and earlier findings are still checked."""
-    IF_STOPPED = "if stopped"
-    """Only if no process is on record."""
-    ALWAYS = "always"
-    """Always, also for copies beside the recorded process."""
-
-
-class SearchResult(NamedTuple):
-    """A worker, found by its record and its last heartbeat."""
-
-    found: FoundWorker
-    beat: Heartbeat | None = None
-    problem: str = ""
-    """Why its heartbeat couldn't be read; a worker that was started by hand may then be missed."""
-
-
 def find_watcher(
-    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings
+    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings
 ) -> FoundWorker:
-    """The worker by its record, or without a recorded process, by its heartbeat."""
-    found = check_watcher_process(processes, worker)
-    return look_for_watcher(processes, drive, config, worker).found if is_stopped(found) else found
+    """The worker by its record, else by a search of all processes, and the processes that look like it beside it."""
+    try:
+        beat = drive.call(_last_beat, drive, config, worker.id)
+    except (DriveUnavailable, OSError):
+        beat = None
+    return adopt_watcher(processes, drive, config, worker, beat, beside=True)
 
 
-@stepwise
-def look_for_watcher(
-    processes: ProcessManager,
-    drive: Drive,
-    config: SupervisorConfig,
-    worker: WorkerSettings,
-    search: Search = Search.NEVER,
-) -> Steps[SearchResult]:
-    """Find the worker by its record and its heartbeat, with the problem if the heartbeat can't be read.
-
-    Before a start or a stop, search all processes.
-    """
-    beat, problem = yield BeatRead(drive, config, worker.id)
-    found = yield from adopt_watcher.steps(processes, drive, config, worker, beat, search)
-    return SearchResult(found, beat, problem)
+def _last_beat(drive: Drive, config: SupervisorConfig, worker_id: str) -> Heartbeat | None:
+    drive.confirm()
+    return last_beat(drive.root, config.folder("state"), worker_id)
 
 
-@stepwise
 def adopt_watcher(
-    processes: ProcessManager,
+    processes: HostProcesses,
     drive: Drive,
     config: SupervisorConfig,
     worker: WorkerSettings,
     beat: Heartbeat | None,
-    search: Search = Search.NEVER,
-) -> Steps[FoundWorker]:
-    """Find the worker. Without a recorded process, adopt the one process that claims to be the worker and surely is;
-    with any other claim, it's unverifiable. Claims beside a running worker are `others`."""
-    found = yield from processes.find_steps(worker.id)
-    if found.identity is None and not is_stopped(found):
+    *,
+    beside: bool = False,
+    scan: Scan = scan_processes,
+) -> FoundWorker:
+    """Find the worker. Without a process on record, the only one that looks like it is adopted.
+
+    If that can't be adopted, if several look like it, or if a fresh heartbeat names another live process, the worker
+    is unverifiable. With `beside`, processes that look like a running worker are `others`. With a `scan` of an
+    observer's own, none is looked for if the worker has a record: whoever starts it does that.
+    """
+    found = processes.find(worker.id, scan)
+    if not is_stopped(found) if found.identity is None else not beside:
         return found
-    named = _claim(processes, worker, beat, found)
-    everywhere = search is Search.ALWAYS or (search is Search.IF_STOPPED and found.identity is None)
-    if not (everywhere or named or processes.suspected(worker.id)):
+    if found.identity is None and found.record is not None and scan is not scan_processes:
         return found
-    claiming = yield from _claimants(processes, drive, config, worker, named, everywhere=everywhere)
+    words = config.command_for(worker)
+
+    def resolve() -> WorkerProgram:
+        from supervisor_core.processes.adoption import WorkerProgram, resolve_program
+
+        path = config.environment_for(worker).get("PATH", os.defpath)
+        try:
+            return drive.call(resolve_program, words[0], worker.cwd, path, timeout=PROGRAM_SECONDS)
+        except (DriveUnavailable, OSError):
+            return WorkerProgram("", str(worker.cwd))
+
+    similar = processes.find_similar(words, resolve, scan)
+    pids = tuple(process.pid for process in similar)
     if found.identity is not None:
-        return found._replace(others=tuple(each.pid for each in claiming if each.alike))
-    if not claiming:
+        return found._replace(others=pids)
+    if len(similar) == 1 and not similar[0].obstacle:
+        return processes.adopt(worker.id, words, similar[0])
+    if similar:
+        names = " and ".join(map(str, similar))
+        obstacles = " ".join(f"{process}: {process.obstacle}." for process in similar if process.obstacle)
+        if len(similar) == 1:
+            reason = f"{names} looks like {worker.id}, but can't be adopted: {similar[0].obstacle}. Stop it."
+        else:
+            reason = f"{names} all look like {worker.id}. {obstacles}{' ' if obstacles else ''}Stop all but one."
+    elif named := _process_in_heartbeat(processes, worker, beat):
+        pids = (named.pid,)
+        reason = (
+            f"The heartbeat of {worker.id} names pid {named.pid} ({process_name(named.pid)}), which isn't its process. "
+            f"If it is {worker.id}, stop it. Otherwise delete the heartbeat file."
+        )
+    else:
         return found
-    if len(claiming) == 1 and not claiming[0].obstacle:
-        adopted = processes.adopt(worker.id, watcher_profile(drive, config, worker), claiming[0])
-        return found if adopted is None else adopted
-    others = tuple(each.pid for each in claiming)
     return FoundWorker(
-        worker.id,
-        Presence.UNVERIFIABLE,
-        found.record,
-        Liveness.UNVERIFIABLE,
-        reason=_why(worker, claiming),
-        others=others,
+        worker.id, Presence.UNVERIFIABLE, found.record, Liveness.UNVERIFIABLE, reason=reason, others=pids
     )
 
 
+def _process_in_heartbeat(
+    processes: HostProcesses, worker: WorkerSettings, beat: Heartbeat | None
+) -> ProcessIdentity | None:
+    """The live process in a fresh heartbeat of this host, if it's old enough to have written that.
+
+    A heartbeat is a file that others can write: it keeps a second copy from being started, and never has anybody
+    signaled.
+    """
+    if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
+        return None
+    age = (datetime.now(UTC) - beat.at).total_seconds()
+    if beat.pid in (1, os.getpid()) or not -SKEW_SECONDS <= age < (worker.heartbeat_max_age_seconds or FRESH_SECONDS):
+        return None
+    try:
+        identity = processes.identify(beat.pid)
+    except PermissionError:  # the system hides who it is
+        return None
+    if identity is None or not processes.state(identity).running:
+        return None
+    return identity if age_seconds(identity.start) + ROUNDING_SECONDS >= age else None
+
+
 class StopResult(NamedTuple):
-    """A stopped worker, with the copies of it that others had started."""
+    """A stopped worker, with the copy of it that somebody had started by hand."""
 
     report: StopReport
-    """The report of the last stopped process; `killed` has those of all."""
+    """The report of the last stopped process; `killed` has those of both."""
     copies: tuple[int, ...] = ()
-    left: tuple[Claimant, ...] = ()
-    """The processes that still claim to be the worker, so that it isn't certain to be stopped."""
-    problem: str = ""
-    """Why its heartbeat couldn't be read, which may name another process."""
+    found: FoundWorker | None = None
+    """What a search after the stop found; None if the stop failed."""
 
-    def words(self, worker: WorkerSettings) -> str:
+    @property
+    def left(self) -> tuple[int, ...]:
+        """The processes that still look like the worker, so that it isn't certain to be stopped."""
+        if self.found is None or is_stopped(self.found):
+            return ()
+        return (self.found.identity.pid,) if self.found.identity else self.found.others
+
+    @property
+    def doubt(self) -> str:
         """Why it isn't certain to be stopped; empty if it is."""
-        return _why(worker, self.left) if self.left else ""
+        reason = self.found.reason if self.found else ""
+        return reason or f"Another copy was started: pid {', '.join(map(str, self.left))}." if self.left else ""
 
 
-@stepwise
 def end_watcher(
-    processes: ProcessManager, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
-) -> Steps[StopResult]:
-    """Stop the worker, and then each copy of it that can be adopted. The result names those that are left."""
-    before, _ = yield BeatRead(drive, config, worker.id)
-    copies: list[int] = []
-    killed: tuple[WorkerProcess, ...] = ()
-    while True:
-        report = yield from stop_watcher_gracefully.steps(processes, worker, why)
-        killed = (*killed, *report.killed)
-        # Copies write the same file in turn, and either beat may be that of the one that was just stopped.
-        now, problem = yield BeatRead(drive, config, worker.id)
-        named = tuple(each for beat in (before, now) for each in _claim(processes, worker, beat, None))
-        claiming: tuple[Claimant, ...] = ()
-        if report.stopped:
-            claiming = yield from _claimants(processes, drive, config, worker, named, everywhere=True)
-        next_one = next((each for each in claiming if not each.obstacle), None)
-        if next_one is None or len(copies) >= MOST_COPIES - 1:
-            return StopResult(replace(report, killed=killed), tuple(copies), claiming, problem)
-        processes.adopt(worker.id, watcher_profile(drive, config, worker), next_one)
-        copies.append(next_one.pid)
+    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
+) -> StopResult:
+    """Stop the worker, and then the copy of it that can be adopted. The result names those that are left."""
+    report = stop_watcher_gracefully(processes, worker, why)
+    if not report.stopped:
+        return StopResult(report)
+    found = find_watcher(processes, drive, config, worker)
+    if found.identity is None:
+        return StopResult(report, found=found)
+    killed, copy = report.killed, found.identity.pid
+    report = stop_watcher_gracefully(processes, worker, why)
+    report = replace(report, killed=(*killed, *report.killed))
+    return StopResult(report, (copy,), find_watcher(processes, drive, config, worker) if report.stopped else None)
 
 
 def host_name() -> str:
@@ -201,9 +215,8 @@ def is_stopped(found: FoundWorker) -> bool:
     return found.presence is Presence.STOPPED and not found.leftovers
 
 
-@stepwise
 def start_watcher(
-    processes: ProcessManager,
+    processes: HostProcesses,
     drive: Drive,
     config: SupervisorConfig,
     worker: WorkerSettings,
@@ -211,7 +224,7 @@ def start_watcher(
     trial: str = "",
     waits: bool = True,
     overtaken: Callable[[], str] = lambda: "",
-) -> Steps[ProcessIdentity]:
+) -> ProcessIdentity:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
     Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
@@ -223,17 +236,17 @@ def start_watcher(
     """
     found = looked
     if found is None:
-        found = (yield from look_for_watcher.steps(processes, drive, config, worker, Search.IF_STOPPED)).found
+        found = find_watcher(processes, drive, config, worker)
     if found.leftovers:
-        report = yield from stop_watcher_gracefully.steps(processes, worker, "processes of an earlier start")
+        report = stop_watcher_gracefully(processes, worker, "processes of an earlier start")
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} wasn't started: processes of its last run can't be killed: {names}.")
-        found = (yield from look_for_watcher.steps(processes, drive, config, worker, Search.IF_STOPPED)).found
+        found = find_watcher(processes, drive, config, worker)
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
     output = worker_log(config, worker)
-    yield from check_places.steps(drive, config, worker)
+    check_places(drive, config, worker)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
@@ -246,20 +259,20 @@ def start_watcher(
         looked=found,
     )
     crashpoints.reach("worker.start:before")
-    record = yield from processes.start_steps(spec)
+    record = processes.start(spec)
     crashpoints.reach("worker.start:after")
     identity = record.identity
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
     left = worker.start_grace_seconds
     while waits and not overtaken():
-        if (yield from processes.wait_exit_steps(identity, min(left, LOOK_SECONDS))):
+        if processes.wait_exit(identity, min(left, LOOK_SECONDS)):
             raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
         left -= LOOK_SECONDS
         waits = left > 0
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
-            processes.settle(worker.id)
+            processes.end_trial(worker.id)
     about = LogEvent.WORKER_STARTED.extra(worker_id=worker.id, pid=identity.pid)
     log.info("%s started (pid %d)", worker.id, identity.pid, extra=about)
     return identity
@@ -271,13 +284,10 @@ def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: Worke
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
-@stepwise
-def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, why: str = "") -> Steps[StopReport]:
+def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, why: str = "") -> StopReport:
     """Stop the worker with its signal, kill it after its timeout, and check again. `why` is recorded first."""
     crashpoints.reach("worker.stop:before")
-    report = yield from processes.stop_steps(
-        worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why
-    )
+    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
     crashpoints.reach("worker.stop:after")
     if not report.stopped:
         survivors = ", ".join(map(str, report.survivors))
@@ -289,13 +299,12 @@ def stop_watcher_gracefully(processes: ProcessManager, worker: WorkerSettings, w
     return report
 
 
-@stepwise
-def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> Steps[None]:
+def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
     """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang.
 
     Also while the drive has folders of another layout: a pause there can't be read.
     """
-    yield LayoutKept(drive)
+    drive.check_layout()
     places = (worker.cwd, Path(config.command_for(worker)[0]))
     if any(place.is_relative_to(drive.root) for place in places):
         drive.check()
@@ -306,66 +315,6 @@ def masked(text: str, secrets: Collection[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
-
-
-def _claim(
-    processes: ProcessManager, worker: WorkerSettings, beat: Heartbeat | None, found: FoundWorker | None
-) -> tuple[Claim, ...]:
-    """The live process in a heartbeat of this host, unless it's the found worker."""
-    if beat is None or beat.pid is None or beat.at is None or beat.hostname.casefold() != host_name().casefold():
-        return ()
-    if found is not None and found.identity is not None and found.identity.pid == beat.pid:
-        return ()
-    try:
-        if processes.identify(beat.pid) is None:  # nearly always: the last beat of a worker that has ended
-            return ()
-    except PermissionError:
-        pass  # there is one, which the system hides
-    from supervisor_core.processes.claims import Claim
-
-    age = (datetime.now(UTC) - beat.at).total_seconds()
-    return (Claim(beat.pid, beat.at, -SKEW_SECONDS <= age < (worker.heartbeat_max_age_seconds or FRESH_SECONDS)),)
-
-
-def _claimants(
-    processes: ProcessManager,
-    drive: Drive,
-    config: SupervisorConfig,
-    worker: WorkerSettings,
-    named: Sequence[Claim],
-    *,
-    everywhere: bool,
-) -> Steps[tuple[Claimant, ...]]:
-    """The processes that claim to be the worker. Only a heartbeat tells workers with the same command apart."""
-    profile: ProcessProfile = yield Profiled(drive, config, worker)
-    pids = {claim.pid for claim in named}
-    claiming = yield from processes.claimants_steps(worker.id, profile, named, search=everywhere)
-    if not claiming:
-        return ()
-    twins = [
-        each.id
-        for each in config.workers.values()
-        if each.id != worker.id and each.cwd == worker.cwd and config.command_for(each) == profile.command
-    ]
-    if not twins:
-        return claiming
-    either = f"it could also be {' or '.join(twins)}, with the same command"
-    return tuple(each if each.obstacle or each.pid in pids else each._replace(obstacle=either) for each in claiming)
-
-
-def _why(worker: WorkerSettings, claiming: Sequence[Claimant]) -> str:
-    """Why it's unknown whether the worker runs, and what to do."""
-    who = " and ".join(str(each) for each in claiming)
-    if len(claiming) > 1:
-        why = " ".join(f"{each}: {each.obstacle}." for each in claiming if each.obstacle)
-        return f"{who} all look like {worker.id}. {why}{' ' if why else ''}Stop all but one."
-    if claiming[0].alike:
-        why = claiming[0].obstacle or f"more than {MOST_COPIES} copies were started"
-        return f"{who} looks like {worker.id}, but can't be adopted: {why}. Stop it."
-    return (
-        f"The heartbeat of {worker.id} names {who}, which can't be adopted: {claiming[0].obstacle}. "
-        f"If it is {worker.id}, stop it. Otherwise delete the heartbeat file."
-    )
 
 
 def _last_output(log: Path, record: WorkerRecord, masking: Masking) -> str:

@@ -114,7 +114,7 @@ def test_workers_that_can_not_be_ended_are_named_and_are_not_said_to_be_gone(tmp
         assert daemon.wait(PATIENCE_SECONDS) == 0
         assert done.returncode == 1
         assert f"Stopped: pid {daemon.pid}; some of its workers couldn't be stopped\n" in done.stdout
-        assert f"North is stuck: sleep (pid {pid}, state S) couldn't be stopped" in done.stdout
+        assert f"North is stuck: sleep (pid {pid}, sleeping) couldn't be stopped" in done.stdout
         assert home.everybody() == [pid]
         (worker,) = runtime_file.read(home.state_dir)["workers"].values()
         assert (worker["actual"]["state"], worker["actual"]["pid"]) == ("stuck", pid)

@@ -30,7 +30,6 @@ from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
 from supervisor_core.host.files import MAX_JSON_BYTES
 from supervisor_core.host.logging import excerpts, log
-from supervisor_core.host.open_folder import SYNCS_AT_ONCE
 from supervisor_core.intake import scheduler
 from supervisor_core.intake.approvals import execution, rows
 from supervisor_core.intake.inbox import intake, rejections, triage
@@ -158,7 +157,6 @@ def _alerts() -> Rows:
 
 def _drive() -> Rows:
     yield "Calls to the drive", f"{drive.THREADS} at a time, {duration(drive.TIMEOUT_SECONDS)} each"
-    yield "Files of a group that are synced at the same time", f"{SYNCS_AT_ONCE}"
     yield "Size of a JSON file, such as a heartbeat", size(MAX_JSON_BYTES)
     yield "End of a log that is read", f"{size(excerpts.READ_BYTES)}; {size(worker_logs.READ_BYTES)} for `logs`"
 

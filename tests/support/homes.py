@@ -21,7 +21,6 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.storage.audit import search
-from tests.support.processes import process_backends
 from tests.support.programs import warm
 from tests.support.waiting import wait_until
 
@@ -66,7 +65,7 @@ class Home:
     def environ(self) -> dict[str, str]:
         """What the programs run with: nothing of the test runner's that could change what they do."""
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        own = {"PYTHONPATH": process_backends.python_path(), "SUPERVISOR_CONFIG": str(self.config)}
+        own = {"PYTHONPATH": str(ROOT), "SUPERVISOR_CONFIG": str(self.config)}
         return {**kept, **own, **self.more_environ}
 
     def supervisor(self, *words: str, program: Sequence[str] | None = None) -> subprocess.CompletedProcess[str]:

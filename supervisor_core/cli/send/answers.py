@@ -33,7 +33,6 @@ from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.workers.context import open_doors, open_drive
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.teams import TeamPicture, team_pictures
-from supervisor_core.workers.worker import Search
 
 
 def inform(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
@@ -181,7 +180,7 @@ def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int
     found, problems = _explained_elsewhere(config, [each for each in command.workers if is_address(each)])
     if own:
         host = open_doors(config)
-        looked = observe_workers(host, [config.workers[each] for each in own], search=Search.ALWAYS)
+        looked = observe_workers(host, [config.workers[each] for each in own], beside=True)
         documents = _told_by_the_daemon(str(config.state_dir)) or {seen.worker.id: seen.as_json() for seen in looked}
         with opened_ledger(config) as ledger:
             found += Explainer(ledger)(host, looked, list(documents.values()), own)

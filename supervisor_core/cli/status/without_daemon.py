@@ -22,7 +22,6 @@ from supervisor_core.workers.health import Health
 from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import finished_reason
-from supervisor_core.workers.worker import Search
 
 NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
@@ -62,7 +61,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         standing = _standing(config.state_dir)
     state, holder, said = standing
     host = open_doors(config)
-    looked = observe_workers(host, list(config.workers.values()), search=Search.IF_STOPPED) if config.workers else []
+    looked = observe_workers(host, list(config.workers.values())) if config.workers else []
     documents = []
     for seen in looked:
         document = {**seen.as_json(), "heartbeat_file": heartbeat_file(config, seen.worker)}

@@ -19,10 +19,9 @@ from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import ControlError, NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.ownership import DAEMON_LOCK, PASS_WAIT_SECONDS, AlreadyRunningError, daemon_holder
 from supervisor_core.host.locks import FileLock, LockedError
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.host.process_facts.signals import KILL, TERMINATE, send, wait_exit
+from supervisor_core.host.process_facts.signals import KILL, TERMINATE, launch_options, send, wait_exit
 
 UP_SECONDS = PASS_WAIT_SECONDS + 60.0
 """A daemon that starts waits so long for a pass that is under way; the rest is for its services."""
@@ -111,7 +110,7 @@ def _spawn(state_dir: Path, words: Sequence[str]) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            **platform.launch_options(),
+            **launch_options(),
         )
 
 

@@ -17,7 +17,7 @@ from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.daemon.control import client as control_address
 from supervisor_core.host.callers import peer_person
 from supervisor_core.host.files import write_json
-from supervisor_core.host.process_facts.identity import platform
+from supervisor_core.host.process_facts.identity import since_boot
 
 REQUEST_BYTES = 64 * 1024
 READ_SECONDS = 5.0
@@ -66,7 +66,7 @@ class ControlServer:
         (self._state_dir / name).unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task, connected_at = asyncio.current_task(), platform.since_boot()
+        task, connected_at = asyncio.current_task(), since_boot()
         assert task is not None  # noqa: S101 (a coroutine runs in a task)
         self._open.add(task)
         try:

@@ -6,20 +6,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from supervisor_core.commands.catalog import by_handler
-from supervisor_core.commands.command import Outcome
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import LedgerUnavailable, describe
 from supervisor_core.common.events import EventType
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import wait_until
-from supervisor_core.common.threads import CallbackLock
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.daemon.execution import RetryLimit
-from supervisor_core.daemon.reconciliation.group_calls import Execution, GroupCalls, Hooks, Turn, TurnResult
+from supervisor_core.daemon.execution import RetryLimit, execute
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.jobs import queries as turns
@@ -32,6 +31,9 @@ from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import process_state
 from supervisor_core.workers.planning import Action, ActionKind, Lifecycle, Why
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
@@ -64,9 +66,7 @@ class WorkerActor:
         worker: WorkerSettings,
         parts: DaemonContext,
         adapter: WorkerAdapter,
-        grouped: GroupCalls,
-        hooks: Hooks,
-        turn: CallbackLock,
+        reconciler: Reconciler,
     ) -> None:
         self.worker = worker
         self.lifecycle = Lifecycle()
@@ -78,18 +78,14 @@ class WorkerActor:
         """Its activities so far: an observation from before the newest one is outdated."""
         self.acting = False
         """A planned action is being done or decided on, so a new plan would be the same."""
-        self.has_turn = False
-        """It is being restarted for a version of the configuration."""
         self.problem = ""
         self.pid: int | None = None
         """The worker's process, by the newest observation."""
         self._parts = parts
         self._adapter = adapter
-        self._blocking = grouped.blocking
-        self._grouped = grouped
-        self._hooks = hooks
-        self._turn = turn
-        self._replan = partial(hooks.plan_again, worker.id)
+        self._blocking = reconciler.blocking
+        self._reconciler = reconciler
+        self._replan = partial(reconciler.plan_again, worker.id)
         self.operations = WorkerOperations(worker.id, parts, adapter)
         self._woken = asyncio.Event()
         self._next: Action | None = None
@@ -127,8 +123,7 @@ class WorkerActor:
     @property
     def changes_code(self) -> bool:
         """The code that its worker runs from is being changed; others may run from it as well."""
-        definition = by_handler(self._busy.handler) if self._busy else None
-        return definition is not None and definition.tier is Tier.CODE
+        return self._busy is not None and _changes_code(self._busy)
 
     @property
     def pending(self) -> tuple[str, ...]:
@@ -225,68 +220,83 @@ class WorkerActor:
 
     async def _work_once(self, stopping: asyncio.Event) -> bool:
         """Do what comes next, commands first; True where there was nothing."""
-        job = (await self._grouped.next_turn(Turn(self.worker.id))).job
-        if job is not None and await self._run_commands(job, RetryLimit(stopping.is_set)):
+        job = await self._blocking(self._next_job)
+        if job is not None:
+            await self._run_commands(job, RetryLimit(stopping.is_set))
             return False
         if self._next is not None and await self._run_action(self._next, stopping.is_set):
             return False
-        if self._is_due():
+        waits = self.decision is not None and self.decision.what is Next.WAIT
+        if waits and self._due is not None and asyncio.get_running_loop().time() >= self._due:
             self.operations.may_start = True
             self._set_lifecycle(self.lifecycle.see(self.lifecycle.seen, anew=True))
-            self._hooks.plan_again(self.worker.id)
+            self._replan()
         pauses = self._parts.host.pauses
-        self._unsettled = not (await self._grouped.call(partial(pauses.settle, self.worker.id))).on_drive
+        self._unsettled = not (await self._blocking(pauses.settle, self.worker.id)).on_drive
         if self._pause_differs:
             self._pause_differs = False
-            await self._grouped.call(partial(pauses.read, self.worker.id))
-            self._hooks.plan_again(self.worker.id)
+            await self._blocking(pauses.read, self.worker.id)
+            self._replan()
         return True
 
-    def _is_due(self) -> bool:
-        waits = self.decision is not None and self.decision.what is Next.WAIT
-        return waits and self._due is not None and asyncio.get_running_loop().time() >= self._due
+    def _next_job(self) -> Job | None:
+        """Its next job in the queue; blocks."""
+        parallel = self._parts.host.config.supervisor.parallel
+        return self._parts.ledger.read(partial(jobs.next_to_run, worker_id=self.worker.id, parallel=parallel))
 
-    async def _run_commands(self, first: Job, patience: RetryLimit) -> bool:
-        """Run a command, and those of its kind that wait behind it. True if there may be more to do at once."""
-        self._busy, job = first, first
-        moving = WorkerState.STOPPING if self.changes_code else _MOVES.get(first.handler)
+    async def _run_commands(self, first: Job, patience: RetryLimit) -> None:
+        """Run a command, and those of its kind that wait behind it."""
+        job: Job | None = first
+        moving = WorkerState.STOPPING if _changes_code(first) else _MOVES.get(first.handler)
         self._begin(first.handler, moving)
         try:
-            while (turn := await self._run_command(job, patience, moving)).job is not None:
-                job = turn.job
+            while job is not None:
+                job = await self._run_command(job, patience, moving)
         finally:
-            self._hooks.plan_again(self.worker.id)
-        return turn.waits
+            self._replan()
 
-    async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> TurnResult:
-        """Run a command; the result has the next one, if that's of the same kind. Else the activity has ended."""
+    async def _run_command(self, job: Job, patience: RetryLimit, moving: WorkerState | None) -> Job | None:
+        """Run a command; return the next one in the queue if that's of the same kind. Else the activity has ended."""
         self._busy = job
         self._publish(EventType.COMMAND_STARTED, job)
-        look = partial(self.operations.after_command, moved=moving is not None)
-        turn, ended = TurnResult(waits=True), None
+        following, outcome, is_over = None, None, False
         self._overtaken_by = ""
         watch = asyncio.create_task(self._watch_for_pause()) if job.handler in STARTS else None
-        execution = Execution(job, self._trouble, patience, self._hooks.progressed, lambda: self._overtaken_by)
+        loop = asyncio.get_running_loop()
+
+        def overtaken() -> str:
+            return "the daemon is stopping" if patience.should_stop() else self._overtaken_by
+
+        def progressed(job: Job) -> None:
+            loop.call_soon_threadsafe(self._reconciler.progressed, job)
+
+        host, ledger = replace(self._parts.host, overtaken=overtaken), self._parts.ledger
         try:
-            outcome = await self._grouped.execute(execution)
-            ended = partial(self._ended, job, outcome)
+            outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience, progressed)
+            is_over = True
             if outcome is not None and turns.is_sequential(job):
-                parallel = self._parts.host.config.supervisor.parallel
+                parallel = host.config.supervisor.parallel
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id, parallel=parallel)
-                self._hooks.next_turn(await self._blocking(self._parts.ledger.read, waiting))
+                self._reconciler.next_turn(await self._blocking(ledger.read, waiting))
             if not (self.changes_code or job.handler in STARTS or patience.should_stop()):
-                turn = await self._grouped.next_turn(Turn(self.worker.id, job.handler))
+                following = await self._blocking(self._next_job)
+                if following is not None and following.handler != job.handler:
+                    following = None
         finally:
             self._busy = None
             if watch is not None:
                 watch.cancel()
             try:
-                if turn.job is None:
-                    self._done(await self._grouped.call(look))
+                if following is None:
+                    self._done(await self._blocking(partial(self.operations.after_command, moved=moving is not None)))
             finally:
-                if ended is not None:  # also if the ledger can't be read any more: somebody waits for it
-                    ended()
-        return turn
+                if is_over:  # also if the ledger can't be read any more: somebody waits for it
+                    if outcome is not None:  # else it isn't ours
+                        if outcome.success:
+                            self.operations.error = None
+                        self._publish(EventType.COMMAND_DONE, job, success=outcome.success)
+                    self._reconciler.finished(job)
+        return following
 
     async def _watch_for_pause(self) -> None:
         """Have a start stop waiting for its grace period once a pause waits behind it."""
@@ -294,32 +304,27 @@ class WorkerActor:
         while True:
             self._woken.clear()
             with contextlib.suppress(LedgerUnavailable):
-                if await self._grouped.call(read):
+                if await self._blocking(read):
                     break
             await self._woken.wait()
         self._overtaken_by = "a pause followed"
 
-    def _ended(self, job: Job, outcome: Outcome | None) -> None:
-        """Tell of a command's end; without an outcome, it isn't ours."""
-        if outcome is not None:
-            if outcome.success:
-                self.operations.error = None
-            self._publish(EventType.COMMAND_DONE, job, success=outcome.success)
-        self._hooks.finished(job)
-
     def _publish(self, kind: EventType, job: Job, **more: object) -> None:
-        self._hooks.publish(kind, self.worker.id, {"task_id": job.task_id, "handler": job.handler, **more})
+        self._reconciler.publish(kind, self.worker.id, {"task_id": job.task_id, "handler": job.handler, **more})
 
     async def _run_action(self, action: Action, stopped: Callable[[], bool]) -> bool:
         """Run a planned action; False where another worker is being restarted, so that no command waits for a turn."""
-        if self._hooks.resting():  # since the plan was made
+        if self._reconciler.resting():  # since the plan was made
             self._next = None
             return False
         in_turn = action.why is Why.CHANGED
-        if in_turn and not self._turn.acquire(self._replan):
-            self._next = None  # once it is free, what became of the one before counts
+        if in_turn and self._reconciler.restarting:
+            self._reconciler.waiting_to_restart.add(self.worker.id)
+            self._next = None  # once the other's is over, what became of it counts
             return False
-        self.acting, self.has_turn, error = True, in_turn, ""
+        self.acting, error = True, ""
+        if in_turn:
+            self._reconciler.restarting = self.worker.id
         try:
             error = await (self._start(stopped) if action.kind is ActionKind.START else self._stop(action, stopped))
         except OperationCancelled:
@@ -329,11 +334,13 @@ class WorkerActor:
             error = describe(failure)
             raise
         finally:
-            self.acting = self.has_turn = False
+            self.acting = False
             self._next = None  # a plan from before it was done
-            self._hooks.settled(self.worker.id, error)
+            self._reconciler.action_ended(self.worker.id, error)
             if in_turn:
-                self._turn.release()
+                self._reconciler.restarting = ""
+                while self._reconciler.waiting_to_restart:
+                    self._reconciler.plan_again(self._reconciler.waiting_to_restart.pop())
         return True
 
     async def _stop(self, action: Action, stopped: Callable[[], bool]) -> str:
@@ -354,14 +361,14 @@ class WorkerActor:
         if self._reconsider:
             self._reconsider = False
             await self._blocking(self.operations.reconsider)
-        decision = await self._grouped.work(self.operations.decide(self.worker, stopped))
+        decision = await self._blocking(self.operations.decide, self.worker, stopped)
         if decision is None or decision.what is Next.START:
             self._begin("start", WorkerState.STARTING)
             return self._done(await self._blocking(self.operations.start, self.worker, stopped))
         if decision.what is Next.QUARANTINE:
             await self._blocking(self.operations.give_up, decision)
             self._set_lifecycle(self.lifecycle.give_up(), reason=decision.words)
-            self._hooks.plan_again(self.worker.id)  # whoever follows its condition hears of it with the next status
+            self._replan()  # whoever follows its condition hears of it with the next status
         elif self.lifecycle.seen is WorkerState.STOPPED:  # else it has come up meanwhile, by somebody else's hand
             waits = decision.what is Next.WAIT
             self._due = asyncio.get_running_loop().time() + decision.pause_seconds if waits else None
@@ -392,25 +399,30 @@ class WorkerActor:
         self._set_pid(result.pid)
         self._set_lifecycle(self.lifecycle.done(result.state, quarantined=result.quarantined), pid=result.pid)
         if result.plan_again or changed:
-            self._hooks.plan_again(self.worker.id)
+            self._replan()
         return result.error
 
     def _set_lifecycle(self, lifecycle: Lifecycle, **payload: object) -> None:
         before, self.lifecycle = self.lifecycle, lifecycle
         if before != lifecycle:
-            self._hooks.changed(self.worker.id)
+            self._reconciler.actor_changed(self.worker.id)
         if before.state is lifecycle.state:
             return
         moved = {"from": before.state, "to": lifecycle.state, **payload}
-        self._hooks.publish(EventType.WORKER_STATE_CHANGED, self.worker.id, moved)
+        self._reconciler.publish(EventType.WORKER_STATE_CHANGED, self.worker.id, moved)
 
     def _set_pid(self, pid: int | None) -> None:
         before, self.pid = self.pid, pid
         if before not in (None, pid):
-            self._hooks.publish(EventType.WORKER_STOPPED, self.worker.id, {"pid": before})
+            self._reconciler.publish(EventType.WORKER_STOPPED, self.worker.id, {"pid": before})
         if pid not in (None, before):
-            self._hooks.publish(EventType.WORKER_STARTED, self.worker.id, {"pid": pid})
+            self._reconciler.publish(EventType.WORKER_STARTED, self.worker.id, {"pid": pid})
 
     def _trouble(self, words: str) -> None:
         """Called from the handler's thread."""
         self.problem = words
+
+
+def _changes_code(job: Job) -> bool:
+    definition = by_handler(job.handler)
+    return definition is not None and definition.tier is Tier.CODE

@@ -1,32 +1,25 @@
 """Observes workers for the daemon, with what it knows of its own lag and of their probes.
 
 A suspended or busy host must not make workers look stale: `SuspensionClock` notices it.
-`ObservationSchedule` knows when a condition may change without an event.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.host.process_facts import linux as platform
+from supervisor_core.host.process_facts.identity import since_boot
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.probes import THREADS, Prober
 from supervisor_core.workers.status import WorkerStatus
 
 log = logging.getLogger(__name__)
-
-SHORTEST_SECONDS = 0.001
-"""The shortest wait for the next observation."""
 
 TICK_SECONDS = 5.0
 """The interval of ticks. A shorter stop between two of them is unnoticed and irrelevant."""
@@ -42,7 +35,7 @@ class SuspensionClock:
     setting the system time doesn't affect it. The event loop's clock stops, so that the tick comes late.
     """
 
-    def __init__(self, clock: Callable[[], float] = platform.since_boot) -> None:
+    def __init__(self, clock: Callable[[], float] = since_boot) -> None:
         self._clock = clock
         self._next_tick = math.inf
         self._resumed_at, self._lost = -math.inf, 0.0
@@ -66,9 +59,6 @@ class SuspensionClock:
                     self._resumed_at, self._lost = now, now - self._next_tick
         finally:
             self._next_tick = math.inf
-
-
-T = TypeVar("T")
 
 
 class WorkerObserver(Service):
@@ -103,68 +93,6 @@ class WorkerObserver(Service):
                 both.create_task(self._prober.run(stopping))
         except ExceptionGroup as failed:  # its own words say only that there was one
             raise failed.exceptions[0] from failed
-
-
-class ObservationSchedule:
-    """One moment for each worker; a new one replaces the old one."""
-
-    def __init__(self) -> None:
-        self._moments: dict[str, datetime] = {}
-        self._heap: list[tuple[datetime, str]] = []
-
-    def note(self, worker_id: str, moment: datetime | None) -> None:
-        """Observe this worker at that time; None if nothing can change without an event."""
-        if moment is None:
-            self._moments.pop(worker_id, None)
-        elif self._moments.get(worker_id) != moment:
-            self._moments[worker_id] = moment
-            heapq.heappush(self._heap, (moment, worker_id))
-            if len(self._heap) > 2 * len(self._moments) + 100:  # what was overtaken is let go of now and then
-                self._heap = [(at, each) for each, at in self._moments.items()]
-                heapq.heapify(self._heap)
-
-    def forget(self, worker_id: str) -> None:
-        """It was removed."""
-        self._moments.pop(worker_id, None)
-
-    def due(self, now: datetime) -> list[str]:
-        """The workers that are due; each is named once."""
-        found = []
-        while self._heap and self._heap[0][0] <= now:
-            moment, worker_id = heapq.heappop(self._heap)
-            if self._moments.get(worker_id) == moment:
-                del self._moments[worker_id]
-                found.append(worker_id)
-        return found
-
-    def wait(self, now: datetime) -> float:
-        """Return the seconds until the first moment; infinity without one."""
-        while self._heap and self._moments.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)
-        if not self._heap:
-            return math.inf
-        return max((self._heap[0][0] - now).total_seconds(), SHORTEST_SECONDS)
-
-
-class SharedObservation(Generic[T]):
-    """One look at a time, however many callers ask: a call during a look gets the next one. For one event loop."""
-
-    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
-        self._look = look
-        self._running: asyncio.Future[T] | None = None
-        self._next: asyncio.Future[T] | None = None
-
-    async def __call__(self) -> T:
-        """A look that had not begun when it was asked for."""
-        if self._next is None:
-            self._next = asyncio.ensure_future(self._after(self._running))
-        return await asyncio.shield(self._next)
-
-    async def _after(self, before: asyncio.Future[T] | None) -> T:
-        if before is not None:
-            await asyncio.wait({before})
-        self._running, self._next = self._next, None
-        return await self._look()
 
 
 def log_health_changes(earlier: Mapping[str, WorkerStatus | None], looked: Mapping[str, WorkerStatus]) -> None:

@@ -14,18 +14,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from supervisor_core.code.checkout_lock import checkout_shared, shared_lock
+from supervisor_core.code.checkout_lock import checkout_shared
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.host.logging.log import worker_context
-from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.jobs.handler_checks import check_alone, check_startable
 from supervisor_core.jobs.handlers import BETWEEN_SECONDS
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import StopReport
-from supervisor_core.processes.together import Steps
 from supervisor_core.workers.adapter import WorkerAdapter, WorkerEnded
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
@@ -92,23 +89,17 @@ class WorkerOperations:
         """Note that a process just ended; called on the event loop."""
         self._last_end = ended, time.monotonic()
 
-    def decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
+    def decide(self, worker: WorkerSettings, stopped: StopRequested) -> RestartDecision | None:
         """Decide about a restart after its exit; None if it didn't exit on its own and may be started.
 
         Its code doesn't change meanwhile: a code change stops it, which isn't an exit on its own.
         """
-        with worker_context(worker.id):
-            return (yield from self._decide(worker, stopped))
-
-    def _decide(self, worker: WorkerSettings, stopped: StopRequested) -> Steps[RestartDecision | None]:
         history, now = self.recall(), self._parts.host.now()
         self._automatic = True
         if self.may_start:
             return None
-        with (yield from shared_lock.steps(self._parts.host, worker, stopped)) as ours:
-            if not ours:
-                raise OperationCancelled
-            on_its_own = yield from self._ended_on_its_own(history, now)
+        with self._code_locked(worker, stopped):
+            on_its_own = self._ended_on_its_own(history, now)
         if not on_its_own and not self._failed_to_start:
             history.forget_decision()
             self._automatic = False
@@ -138,8 +129,10 @@ class WorkerOperations:
         try:
             if host.pauses.read(worker.id) or host.quarantines.read(worker.id):
                 return self._look()
-            found = self._recent_search()
-            if found is None:
+            recent, self._last_search = self._last_search, None
+            if recent is not None and time.monotonic() - recent[0] < LOOK_HOLDS_SECONDS:
+                found = recent[1]
+            else:
                 found = self._adapter.search(worker.id)
             if found.identity is not None:  # by somebody's hand, since the plan
                 return self._look()
@@ -250,12 +243,12 @@ class WorkerOperations:
                 self._restart_history = RestartHistory(self._state_dir, self._worker_id)
             return self._restart_history
 
-    def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> Steps[bool]:
+    def _ended_on_its_own(self, history: RestartHistory, now: datetime) -> bool:
         """True if it ran and wasn't stopped: a stop is recorded first, and its record removed after it.
 
         A process that ended with its host didn't exit on its own.
         """
-        begun, found = time.monotonic(), (yield from self._adapter.search_steps(self._worker_id))
+        begun, found = time.monotonic(), self._adapter.search(self._worker_id)
         self._last_search = begun, found
         identity = found.record.identity if found.record else None
         if found.record is None or identity is None or process_state(found) is not WorkerState.STOPPED or found.ordered:
@@ -263,24 +256,15 @@ class WorkerOperations:
         me = self._parts.host.processes.identify(os.getpid())
         if me is not None and me.boot_id != identity.boot_id:
             return False
-        last_end = self._last_end if self._last_end is not None and self._last_end[0].identity == identity else None
-        code = yield from self._exit_code(identity)
-        ago = max(0.0, time.monotonic() - last_end[1]) if last_end is not None else 0.0
+        code, ago = None, 0.0
+        if self._last_end is not None and self._last_end[0].identity == identity:
+            code, ago = self._last_end[0].exit_code, max(0.0, time.monotonic() - self._last_end[1])
+        if code is None:
+            code = self._parts.host.processes.exit_code(identity, waits=True)
         if history.ended(found.record, code, now, ago) is not None:
             about = LogEvent.WORKER_EXITED.extra(pid=identity.pid, exit_code=code)
             log.warning("%s (pid %d) %s", self._worker_id, identity.pid, exit_in_words(code), extra=about)
         return True
-
-    def _recent_search(self) -> FoundWorker | None:
-        """The search that its end was judged by, if that was a moment ago."""
-        looked, self._last_search = self._last_search, None
-        return looked[1] if looked is not None and time.monotonic() - looked[0] < LOOK_HOLDS_SECONDS else None
-
-    def _exit_code(self, identity: ProcessIdentity) -> Steps[int | None]:
-        last_end = self._last_end[0] if self._last_end is not None else None
-        if last_end is not None and last_end.identity == identity and last_end.exit_code is not None:
-            return last_end.exit_code
-        return (yield from self._parts.host.processes.exit_code_steps(identity))
 
     def _failed(self, error: Exception, *, again: bool = False, what: str = "can't start") -> OperationResult:
         if str(error) != self.error:

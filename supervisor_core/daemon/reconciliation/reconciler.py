@@ -22,15 +22,12 @@ from supervisor_core.common.events import Event, EventBus, EventType, Subscripti
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.service_names import DISPATCHER
-from supervisor_core.common.threads import CallbackLock
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.environment import OwnHost
 from supervisor_core.daemon.reconciliation.actor import WorkerActor
-from supervisor_core.daemon.reconciliation.group_calls import GroupCalls, Hooks
 from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker, ManagedWorkers
-from supervisor_core.daemon.reconciliation.observer import ObservationSchedule, WorkerObserver, log_health_changes
+from supervisor_core.daemon.reconciliation.observer import WorkerObserver, log_health_changes
 from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs, unconfigured_workers
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
@@ -79,28 +76,32 @@ class Reconciler(Service):
         super().__init__()
         self._own: OwnHost | None = None
         if context is None:
-            self._own = OwnHost(config_service.current.config, adapter)
-            context, adapter = self._own.context, self._own.adapter
+            self._own = own = OwnHost(config_service.current.config, adapter)
+            context, adapter = own.context, own.adapter
             if isinstance(adapter, FakeWorkerAdapter) and adapter.config is None:
-                adapter.config = self._current_config
+                adapter.config = lambda: own.context.host.config
         self._parts = context
         self._log = logger
         self._adapter = adapter or ProcessWorkerAdapter.of(context)
-        self._blocking = blocking or Blocking()
-        self._grouped = GroupCalls(context, self._blocking)
+        self.blocking = blocking or Blocking()
         self._should_stop = should_stop
         self._bus_is_ours = bus is None
         self.bus = bus or EventBus()
         self.observer = WorkerObserver(context, self.plan_again)
-        told = (finished, next_turn or self.wake, progressed)
-        self._hooks = Hooks(*told, self.plan_again, self._settled, self._actor_changed, self._publish, resting)
-        self._turn = CallbackLock()
+        self.finished = finished
+        self.next_turn = next_turn or self.wake
+        self.progressed = progressed
+        self.resting = resting
+        self.restarting = ""
+        """The worker that is being restarted for a version of the configuration: one at a time."""
+        self.waiting_to_restart: set[str] = set()
         self._version = config_service.current.number
         self._actions: dict[str, str] = {}
         """The kinds of the actions that are under way."""
         self._snapshot = Snapshot(0, datetime.now(UTC))
         self._publish_statuses = publish
-        self._schedule = ObservationSchedule()
+        self._looks_due: dict[str, datetime] = {}
+        """When the condition of a worker may change without an event."""
         self._due: set[str] = set()
         self._all_due = True
         self._poked, self._looked = asyncio.Event(), asyncio.Event()
@@ -116,14 +117,11 @@ class Reconciler(Service):
             self._add(worker)
         config_service.subscribe(self.configured)
 
-    def _current_config(self) -> SupervisorConfig:
-        return self._parts.host.config
-
     async def start(self) -> None:
         """Run in the background until `stop`. From now on the snapshot has all workers."""
         try:
             if self._own is not None:
-                await self._blocking(self._own.acquire)
+                await self.blocking(self._own.acquire)
                 await self.observer.start()
             await super().start()
             await self.reach(self._looked)
@@ -138,7 +136,7 @@ class Reconciler(Service):
         finally:
             if self._own is not None:
                 await self.observer.stop()
-                await self._blocking(self._own.release)
+                await self.blocking(self._own.release)
         for subscription in self.bus.subscriptions if self._bus_is_ours else ():
             subscription.close()
 
@@ -203,14 +201,14 @@ class Reconciler(Service):
         if self._recovered and self._own is None:
             return
         host, ledger = self._parts.host, self._parts.ledger
-        for worker in await self._blocking(unconfigured_workers, host.config):
+        for worker in await self.blocking(unconfigured_workers, host.config):
             self._add(worker)
         report = partial(report_interrupted, plans=True)
-        ended = await self._blocking(report, host, ledger, list(self.managed), self._should_stop)
+        ended = await self.blocking(report, host, ledger, list(self.managed), self._should_stop)
         self._recovered = True
         for job in ended:
-            self._publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})
-            self._hooks.finished(job)
+            self.publish(EventType.COMMAND_INTERRUPTED, job.worker_id, {"task_id": job.task_id})
+            self.finished(job)
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Plan, and let the actors work, until asked to stop; each actor finishes what it has in hand."""
@@ -255,17 +253,21 @@ class Reconciler(Service):
     async def _rest(self, stopping: asyncio.Event, seconds: float) -> None:
         """Wait for a poke, the next round, or a worker to observe."""
         now = datetime.now(UTC)
-        self._due.update(self._schedule.due(now))
-        wait = 0.0 if self._due else min(self._schedule.wait(now), seconds)
+        due = [worker_id for worker_id, moment in self._looks_due.items() if moment <= now]
+        for worker_id in due:
+            del self._looks_due[worker_id]
+        self._due.update(due)
+        first = min(self._looks_due.values(), default=None)
+        wait = 0.0 if self._due else min(seconds, (first - now).total_seconds() if first else seconds)
         self.pulse.beat(within=max(wait, 0.0))
         await wait_until(self._poked, stopping, wait)
 
     def _let_go(self, worker_id: str) -> None:
         self._show([worker_id])
         del self.managed[worker_id]
-        self._schedule.forget(worker_id)
+        self._looks_due.pop(worker_id, None)
         self.observer.forget(worker_id)
-        self._publish(EventType.WORKER_REMOVED, worker_id, {})
+        self.publish(EventType.WORKER_REMOVED, worker_id, {})
         about = LogEvent.WORKER_REMOVED.extra(worker_id=worker_id)
         self._log.info("%s is removed: no longer in the configuration", worker_id, extra=about)
         worker = self._parts.host.config.workers.get(worker_id)
@@ -279,25 +281,25 @@ class Reconciler(Service):
         if not self._announced:
             self._announced = True
             for worker_id in self.managed:
-                self._publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
+                self.publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
         for worker_id, worker in self._parts.host.config.workers.items():
             actor = self.actor(worker_id)
             if actor is None:
                 self._add(worker)
-                self._publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
+                self.publish(EventType.WORKER_ADDED, worker_id, {"version": self._version})
             elif actor.worker != worker:
                 self._adapter.add(worker)
                 actor.reconfigure(worker)
-                self._publish(EventType.WORKER_UPDATED, worker_id, {"version": self._version})
+                self.publish(EventType.WORKER_UPDATED, worker_id, {"version": self._version})
 
     async def _careful_round(self, due: list[str], *, whole: bool) -> None:
         """Run a round; report a failure and retry in the next round."""
         try:
             await self._round(due)
             if whole:
-                refused = await self._blocking(refuse_orphaned_jobs, self._parts, frozenset(self.managed))
+                refused = await self.blocking(refuse_orphaned_jobs, self._parts, frozenset(self.managed))
                 for job in refused:
-                    self._hooks.finished(job)
+                    self.finished(job)
                 if refused:
                     self.wake()  # it may be somebody's turn now
         except Exception as error:  # noqa: BLE001 (the edge: it's logged, and the next round comes)
@@ -315,7 +317,7 @@ class Reconciler(Service):
         if observed is None:
             return
         config, now = self._parts.host.config, datetime.now(UTC)
-        planned = self.managed.plan(config, observed, now, resting=self._hooks.resting())
+        planned = self.managed.plan(config, observed, now, resting=self.resting())
         actions = self._hold_back(planned)
         for worker_id, action in planned.items():
             self.managed[worker_id].note_plan(action, self._version)
@@ -341,7 +343,7 @@ class Reconciler(Service):
         failed = sorted(
             worker_id
             for worker_id in self._restarted - changed
-            if (managed := self.managed.get(worker_id)) and not (managed.actor.has_turn or managed.runs)
+            if (managed := self.managed.get(worker_id)) and not (worker_id == self.restarting or managed.runs)
         )
         if changed and failed:
             if failed != self._failed:
@@ -364,7 +366,7 @@ class Reconciler(Service):
         What was taken in hand since, or moves the worker, makes its status say nothing: its end asks for a new round.
         """
         begun, version = {worker_id: each.actor.begun for worker_id, each in managed.items()}, self._version
-        statuses, ended = await self._blocking(self._look, [each.actor.worker for each in managed.values()])
+        statuses, ended = await self.blocking(self._look, [each.actor.worker for each in managed.values()])
         for worker_id in ended:
             self.plan_again(worker_id)
         if version != self._version:
@@ -391,15 +393,19 @@ class Reconciler(Service):
 
     def _add(self, worker: WorkerSettings) -> None:
         self._adapter.add(worker)
-        actor = WorkerActor(worker, self._parts, self._adapter, self._grouped, self._hooks, self._turn)
+        actor = WorkerActor(worker, self._parts, self._adapter, self)
         self.managed[worker.id] = ManagedWorker(actor)
-        self._blocking.widen(len(self.managed))
+        self.blocking.widen(len(self.managed))
 
     def _show(self, worker_ids: Iterable[str]) -> None:
         """Publish the newest statuses of these workers."""
         statuses = [seen for each in worker_ids if (seen := self.managed[each].current_status()) is not None]
         for seen in statuses:
-            self._schedule.note(seen.worker_id, changes_at(seen.observation, seen.at, seen.proven_after_seconds))
+            moment = changes_at(seen.observation, seen.at, seen.proven_after_seconds)
+            if moment is None:
+                self._looks_due.pop(seen.worker_id, None)
+            else:
+                self._looks_due[seen.worker_id] = moment
         self._publish_statuses(statuses)
 
     def _ended(self, ended: WorkerEnded) -> None:
@@ -410,9 +416,10 @@ class Reconciler(Service):
 
     def _publish_outcome(self, kind: EventType, actions: dict[str, str], error: str) -> None:
         payload = {"version": self._version, "actions": actions, **({"error": error} if error else {})}
-        self._publish(kind, self._parts.host.config.supervisor.id, payload)
+        self.publish(kind, self._parts.host.config.supervisor.id, payload)
 
-    def _settled(self, worker_id: str, error: str) -> None:
+    def action_ended(self, worker_id: str, error: str) -> None:
+        """A planned action has ended, so an observation counts again; with the error where it failed."""
         managed, kind = self.managed[worker_id], self._actions.pop(worker_id, "")
         if kind:
             outcome = EventType.RECONCILE_FAILED if error else EventType.RECONCILE_COMPLETED
@@ -421,7 +428,8 @@ class Reconciler(Service):
             managed.skipped = False
             self.plan_again(worker_id)
 
-    def _actor_changed(self, worker_id: str) -> None:
+    def actor_changed(self, worker_id: str) -> None:
+        """The lifecycle of a worker has changed."""
         managed = self.managed[worker_id]
         if worker_id in self._failed and managed.runs:
             self.plan_again()
@@ -442,5 +450,5 @@ class Reconciler(Service):
                 workers[worker_id] = snapshot
         self._snapshot = self._snapshot.changed(workers, datetime.now(UTC))
 
-    def _publish(self, kind: EventType, subject: str, payload: Mapping[str, Any]) -> None:
+    def publish(self, kind: EventType, subject: str, payload: Mapping[str, Any]) -> None:
         self.bus.publish(Event(kind, subject, datetime.now(UTC), payload))

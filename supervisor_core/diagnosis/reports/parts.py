@@ -131,7 +131,7 @@ def _process(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str,
 def _member(member: WorkerProcess, usage: Usage) -> dict[str, Any]:
     """Its command line is left out: what programs are called with may be a secret."""
     figures = {"memory_bytes": usage.memory_bytes, "cpu_percent": usage.cpu_percent, "started_at": usage.started_at}
-    return {"pid": member.pid, "name": member.name, "state": member.state, **figures}
+    return {"pid": member.pid, "name": member.name, "state": member.status, **figures}
 
 
 def _database(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:

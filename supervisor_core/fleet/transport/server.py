@@ -23,10 +23,9 @@ from supervisor_core.fleet.transport.rights import accounts_text
 from supervisor_core.fleet.transport.subjects import reload_subject
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_atomically, write_json
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
-from supervisor_core.host.process_facts.signals import send, wait_exit
+from supervisor_core.host.process_facts.signals import launch_options, send, wait_exit
 from supervisor_core.host.programs import run_command
 from supervisor_core.processes.children import Child
 
@@ -233,7 +232,7 @@ class NatsServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                **platform.launch_options(),
+                **launch_options(),
             )
         self._child = process
         identity = identify(process.pid)

@@ -1,4 +1,4 @@
-"""Values about processes: identity, liveness, the kernel's facts, and a worker's process.
+"""Values about processes: identity, liveness, and a worker's process.
 
 Named tuples, not dataclasses: `status` imports this, and `dataclasses` alone would double what that costs.
 """
@@ -15,8 +15,8 @@ GENERATION_VARIABLE = "SUPERVISOR_GENERATION"
 class ProcessIdentity(NamedTuple):
     """The identity of exactly one process: its PID, its start time and its boot.
 
-    On Linux `start` is in clock ticks since boot, which no change of the wall clock moves. Elsewhere it is
-    the creation time in microseconds, kept by the kernel as it was, and `boot_id` is empty.
+    On Linux `start` is in clock ticks since boot, which no change of the wall clock moves. Elsewhere it is the
+    creation time in microseconds, and `boot_id` is empty.
     """
 
     pid: int
@@ -48,23 +48,13 @@ class Liveness(StrEnum):
         return self in {Liveness.GONE, Liveness.ZOMBIE}
 
 
-class ProcessFacts(NamedTuple):
-    """One line of the process table. `state` is the kernel's letter: R, S, D, T, Z …"""
-
-    pid: int
-    name: str
-    state: str
-    ppid: int
-    session: int
-    start: int
-
-
 class WorkerProcess(NamedTuple):
     """A process that belongs to a worker."""
 
     identity: ProcessIdentity
     name: str
-    state: str
+    status: str
+    """As psutil names it: running, sleeping, disk-sleep …"""
 
     @property
     def pid(self) -> int:
@@ -72,4 +62,4 @@ class WorkerProcess(NamedTuple):
         return self.identity.pid
 
     def __str__(self) -> str:
-        return f"{self.name} (pid {self.pid}, state {self.state})"
+        return f"{self.name} (pid {self.pid}, {self.status})"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from supervisor_core.host.process_facts import linux as platform
-
 
 class ProcessUsage(NamedTuple):
     """The sum over a process and its descendants that run now."""
@@ -21,28 +19,33 @@ def usage_of(pids: Iterable[int]) -> dict[int, ProcessUsage]:
     wanted = set(pids)
     if not wanted:
         return {}
-    children: dict[int, list[int]] = {}
-    for pid in platform.pids():
-        found = platform.glance(pid)
-        if found is not None:
-            children.setdefault(found.ppid, []).append(pid)
-    sums = {pid: _sum(pid, children) for pid in wanted}
-    return {pid: found for pid, found in sums.items() if found is not None}
+    import psutil
 
-
-def _sum(pid: int, children: dict[int, list[int]]) -> ProcessUsage | None:
-    memory, seconds, waiting, met = 0, 0.0, [pid], {pid}
-    while waiting:
-        current = waiting.pop()
-        used = platform.usage(current)
-        if used is not None:
-            memory, seconds = memory + used[0], seconds + used[1]
-        elif current == pid:
-            return None
-        more = [child for child in children.get(current, ()) if child not in met]
-        met.update(more)
-        waiting += more
-    return ProcessUsage(memory, seconds)
+    children: dict[int, list[psutil.Process]] = {}
+    for process in psutil.process_iter(["ppid"]):
+        children.setdefault(process.info["ppid"], []).append(process)
+    sums: dict[int, ProcessUsage] = {}
+    for pid in wanted:
+        memory, seconds = 0, 0.0
+        try:
+            waiting = [psutil.Process(pid)]
+        except psutil.NoSuchProcess:
+            continue
+        counted: set[int] = set()
+        while waiting:
+            process = waiting.pop()
+            if process.pid in counted:
+                continue
+            counted.add(process.pid)
+            waiting += children.get(process.pid, ())
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    memory, seconds = memory + process.memory_info().rss, seconds + times.user + times.system
+            except psutil.Error:
+                continue
+        sums[pid] = ProcessUsage(memory, seconds)
+    return sums
 
 
 def with_usage(workers: Iterable[dict[str, Any]], commits: dict[str, str]) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,10 +15,8 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import MAX_JSON_BYTES, parse_json
 from supervisor_core.host.open_folder import OpenFolder
-from supervisor_core.processes.together import SharedNeed
 from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
 
 if TYPE_CHECKING:
@@ -183,35 +180,3 @@ def in_words(state: WorkerState, verdict: Verdict, *, paused: bool) -> str:
     life = f"{state} and paused" if paused else str(state)
     resting = verdict.fine and verdict.health is Health.UNKNOWN
     return life if resting else f"{life}, {verdict.health}"
-
-
-@dataclass(frozen=True, slots=True)
-class BeatRead(SharedNeed):
-    """The last heartbeat of a worker, and why it couldn't be read."""
-
-    drive: Drive
-    config: SupervisorConfig
-    worker_id: str
-
-    @classmethod
-    def answer(cls, needs: Sequence[BeatRead]) -> Sequence[tuple[Heartbeat | None, str]]:
-        """Ask the drive once for all."""
-        drive, config = needs[0].drive, needs[0].config
-        try:
-            return drive.call(_last_beats, drive, config, [need.worker_id for need in needs])
-        except (DriveUnavailable, OSError) as error:
-            return [(None, str(error))] * len(needs)
-
-
-def _last_beats(
-    drive: Drive, config: SupervisorConfig, worker_ids: Sequence[str]
-) -> list[tuple[Heartbeat | None, str]]:
-    """Read the heartbeats, within a call to the drive."""
-    drive.confirm()
-    beats: list[tuple[Heartbeat | None, str]] = []
-    for worker_id in worker_ids:
-        try:
-            beats.append((last_beat(drive.root, config.folder("state"), worker_id), ""))
-        except OSError as error:
-            beats.append((None, str(error)))
-    return beats

@@ -16,7 +16,7 @@ import yaml
 
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.processes.records import place_of
+from supervisor_core.processes.records import generation_prefix
 from tests.support.homes import Home, a_home
 from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until
@@ -201,7 +201,7 @@ def test_a_forged_launch_of_another_user_is_not_taken_for_a_lost_worker(shell: S
     if os.geteuid() != 0:
         skip_or_fail("only root can start a process of another user")
     shell.home.state_dir.mkdir(mode=0o700)
-    forged = place_of(shell.home.state_dir, "OrionMX") + "0" * 32
+    forged = generation_prefix(shell.home.state_dir, "OrionMX") + "0" * 32
     pid = shell.start("sleep", "100", user=NOBODY, **{GENERATION_VARIABLE: forged})
     assert shell.worker()["pid"] is None
     assert shell.told("pause", "t1")["success"]
@@ -234,9 +234,6 @@ def test_a_copy_beside_the_running_worker_blocks_its_restart_and_ends_with_a_pau
     assert (result["success"], f"(pids {ours}, {other})" in result["error"]) == (False, True)
     assert shell.copies() == sorted([ours, other]), "it goes on"
     assert f"running more than once (also pid {other})" in " ".join(shell.why().split())
-    shell.beat(other)
-    worker = shell.worker()
-    assert (worker["health"], f"pid {other}" in worker["reason"]) == ("degraded", True)
     assert shell.told("pause", "t2")["success"]
     assert shell.copies() == []
 
@@ -253,16 +250,26 @@ def test_a_child_with_the_same_command_line_is_no_second_copy(shell: Shell) -> N
     assert shell.copies() == []
 
 
-def test_workers_with_the_same_command_are_told_apart_by_their_heartbeats_alone(shell: Shell) -> None:
+def test_of_two_workers_with_the_same_command_one_adopts_the_process_and_the_other_starts_its_own(
+    shell: Shell,
+) -> None:
     shell.configure(str(shell.python), "-c", SLEEP, twin=True)
     pid = shell.start("python3", "-c", SLEEP)
-    for worker_id in ("OrionMX", "Twin"):
-        assert shell.home.supervisor("once", "--heal", "--worker-id", worker_id).returncode == 1
-    assert shell.copies() == [pid]
-    assert "it could also be Twin" in shell.worker()["reason"]
-    shell.beat(pid, "Twin")
-    shell.home.supervisor("once", "--heal", "--worker-id", "Twin")
+    for worker_id in ("Twin", "OrionMX"):
+        shell.home.supervisor("once", "--heal", "--worker-id", worker_id)
     assert shell.worker("Twin")["pid"] == pid
-    shell.home.supervisor("once", "--heal", "--worker-id", "OrionMX")
     assert shell.worker()["pid"] not in (None, pid)
     assert len(shell.copies()) == 2
+
+
+def test_two_processes_that_look_like_it_are_named_and_neither_adopted_nor_joined_by_a_third(shell: Shell) -> None:
+    shell.configure(str(shell.python), "-c", SLEEP)
+    pids = sorted(shell.start("python3", "-c", SLEEP) for _ in range(2))
+    done = shell.home.supervisor("once", "--heal")
+    assert (done.returncode, shell.copies()) == (1, pids)
+    worker = shell.worker()
+    assert worker["pid"] is None
+    assert all(f"pid {pid}" in worker["reason"] for pid in pids)
+    assert not shell.told("resume", "t1")["success"]
+    result = shell.told("pause", "t2")
+    assert (result["success"], result["details"]["may_run"], shell.copies()) == (False, pids, pids)

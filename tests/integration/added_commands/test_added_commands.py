@@ -25,9 +25,9 @@ from supervisor_core.daemon.handlers import added_handler, longest_seconds
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.plugins import CommandCall, CommandResult
 from supervisor_core.plugins.loading import added_command
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.workers.context import open_doors
 from tests.support.homes import Home, a_home
+from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.waiting import wait_until
 
 Run = Callable[..., Outcome]

@@ -17,10 +17,10 @@ import pytest
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
-from supervisor_core.processes.finding import process_set
+from supervisor_core.processes.finding import scan_processes
 from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.processes.manager import HostProcesses
-from supervisor_core.processes.records import place_of
+from supervisor_core.processes.records import generation_prefix
 from tests.support.waiting import wait_until
 
 ID = "OrionMX"
@@ -65,7 +65,7 @@ class Demo:
         return document
 
     def end(self) -> None:
-        left = [member.identity for member in process_set(place_of(self.folder / "var", ID))]
+        left = [member.identity for member in scan_processes().members(generation_prefix(self.folder / "var", ID))]
         for identity in left:
             send(identity, KILL)
         assert wait_ended(left, 10) == ()

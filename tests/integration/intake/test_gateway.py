@@ -19,11 +19,11 @@ from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage import outbox
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import open_doors
 from tests.support.intake.fake_rights import FakeRights
+from tests.support.processes.fake_processes import FakeProcesses
 
 ANNA = Issuer("slack:T0/U0ANNA", "anna")
 CARD = {"channel": "C0OPS"}

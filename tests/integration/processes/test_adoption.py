@@ -6,8 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.processes.claims import Claim, profile_of
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.records import read_record
 from supervisor_core.workers.context import open_doors
@@ -23,8 +22,6 @@ from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
-
-pytestmark = pytest.mark.usefixtures("process_backend")
 
 
 class ByHand:
@@ -191,27 +188,6 @@ def test_a_stop_while_its_beat_is_still_on_the_drive_is_not_undone_by_that(hand:
     assert hand.look().found.presence is Presence.STOPPED
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"hostname": "another-host"},
-        {"hostname": ""},
-        {"utc": "2026-01-01T00:00:00Z"},
-        {"pid": None},
-        {"pid": 2**31 - 1},
-        {"pid": 1},
-    ],
-    ids=["another host", "no host", "a beat from before it began", "no pid", "nobody's pid", "the system's first"],
-)
-def test_a_claim_that_is_not_true_adopts_nothing(hand: ByHand, other: Mapping[str, Any]) -> None:
-    pid = hand.start(*quiet(hand))
-    hand.say(pid, **other)
-    found = hand.look().found
-    assert (found.presence, found.identity, found.adopted) == (Presence.STOPPED, None, False)
-    hand.say(pid)
-    assert hand.look().found.presence is Presence.RUNNING, "the same with a claim that is true"
-
-
 @pytest.mark.parametrize("more", [["--extra"], []], ids=["a word more", "another program"])
 def test_a_pid_that_another_program_has_by_now_is_neither_adopted_nor_signalled(hand: ByHand, more: list[str]) -> None:
     """The worker of the last beat is gone, and its PID was given to somebody else."""
@@ -223,37 +199,6 @@ def test_a_pid_that_another_program_has_by_now_is_neither_adopted_nor_signalled(
     assert hand.home.supervisor("once").returncode == 0
     assert identify(stranger) == identity
     assert hand.reaped(stranger) is None
-
-
-def test_a_beat_in_whole_seconds_is_not_taken_for_one_from_before_the_start(hand: ByHand) -> None:
-    processes = open_doors(hand.config).processes
-    hand.home.state_dir.mkdir()
-    pid = hand.start(*quiet(hand))
-    now = datetime.now(UTC)
-    command = tuple(quiet(hand))
-    wait_until(lambda: arguments_of(pid) == command, 10, "it is the program")
-    profile = profile_of(command, hand.home.folder, os.defpath)
-    before, rounded = now - timedelta(seconds=30), now.replace(microsecond=0)
-    assert processes.claimants("OrionMX", profile._replace(forms=()), (Claim(pid, before),), search=False) == ()
-    assert processes.claimants("OrionMX", profile._replace(forms=()), (Claim(pid, rounded),), search=False) != ()
-
-
-def test_a_search_finds_who_has_its_words_and_its_folder_and_was_started_by_no_supervisor(
-    hand: ByHand, tmp_path: Path
-) -> None:
-    command = quiet(hand)
-    hand.home.supervisor("once", "--heal")
-    assert len(hand.home.running_copies("OrionMX")) == 1, "this one was"
-    pid, longer = hand.start(*command), hand.start(*command, "--extra")
-    wait_until(lambda: arguments_of(pid) == tuple(command), 10, "it is the program")
-    wait_until(lambda: len(arguments_of(longer)) > len(command), 10, "it is the other program")
-
-    def found(folder: Path) -> list[int]:
-        profile = profile_of(command, folder, os.defpath)
-        return [each.pid for each in open_doors(hand.config).processes.claimants("OrionMX", profile, (), search=True)]
-
-    assert found(hand.home.folder) == [pid]
-    assert found(tmp_path) == []
 
 
 def quiet(hand: ByHand) -> list[str]:

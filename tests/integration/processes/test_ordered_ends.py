@@ -10,9 +10,7 @@ import pytest
 
 from supervisor_core.common import crashpoints
 from supervisor_core.host.process_facts.signals import KILL, send
-from supervisor_core.processes import claims as processes_claims
 from supervisor_core.processes import manager as processes
-from supervisor_core.processes.claims import profile_of
 from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.processes.manager import HostProcesses, order
 from supervisor_core.processes.records import STOP, TRIAL, read_record, write_record
@@ -95,7 +93,7 @@ def test_a_worker_that_ended_before_its_stop_was_ordered_did_so_by_itself(
 def test_a_launch_on_trial_is_on_its_own_once_that_is_settled(door: HostProcesses, tmp_path: Path) -> None:
     start(door, tmp_path, order=order(TRIAL, "update of North, task_1", 5))
     assert (door.find(ID).ordered, door.find(ID).stopping) == (True, False)
-    door.settle(ID)
+    door.end_trial(ID)
     assert not door.find(ID).ordered
 
 
@@ -104,7 +102,7 @@ def test_settling_a_trial_takes_back_no_ordered_stop(door: HostProcesses, tmp_pa
     record = read_record(tmp_path, ID)
     assert record is not None
     write_record(tmp_path, record._replace(order=order(STOP, "a pause", 5)))
-    door.settle(ID)
+    door.end_trial(ID)
     assert door.find(ID).stopping
 
 
@@ -119,18 +117,3 @@ def test_a_stop_is_carried_out_where_its_order_cant_be_written(
     with monkeypatch.context() as full:
         full.setattr("supervisor_core.processes.records.write_record", refuse)
         assert door.stop(ID).stopped
-
-
-def test_a_worker_that_ends_during_a_search_is_no_second_copy_of_itself(
-    door: HostProcesses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start(door, tmp_path)
-    command = (sys.executable, "-ISc", "import signal; signal.pause()")
-
-    def too_late(_: object, __: int) -> bool:
-        end(door)
-        door.reap()
-        return False
-
-    monkeypatch.setattr(processes_claims._Known, "has", too_late)  # noqa: SLF001 (the moment between two looks)
-    assert door.claimants(ID, profile_of(command, tmp_path, ""), (), search=True) == ()

@@ -16,17 +16,17 @@ from supervisor_core.host.locks import FileLock
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
-from supervisor_core.processes.finding import Presence, process_set
+from supervisor_core.processes.finding import Presence, scan_processes
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import HostProcesses
-from supervisor_core.processes.records import place_of, read_record, record_path
-from tests.support.processes.process_backends import ENV
+from supervisor_core.processes.records import generation_prefix, read_record, record_path
+from tests.support.homes import ROOT
 from tests.support.processes.worker_outputs import without_start_lines
 from tests.support.waiting import wait_until
 
 PYTHON = sys.executable
 ID = "OrionMX"
-pytestmark = pytest.mark.usefixtures("process_backend")
+ENV = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
 
 IDLE = "import time; print('ready', flush=True); time.sleep(60)"
 
@@ -89,7 +89,9 @@ class Home:
     def end(self) -> None:
         left = list(self.by_hand)
         for worker_id in self.ids:
-            left += [member.identity for member in process_set(place_of(self.state_dir, worker_id))]
+            left += [
+                member.identity for member in scan_processes().members(generation_prefix(self.state_dir, worker_id))
+            ]
         for identity in left:
             send(identity, KILL)
         assert wait_ended(left, 10) == ()

@@ -7,25 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.common.errors import RefusedError, UsageError
-from supervisor_core.host.process_facts import signals as pidfd
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
-from supervisor_core.host.process_facts.signals import send, wait_ended
+from supervisor_core.host.process_facts.signals import send
 from supervisor_core.processes import stopping as processes_stop
-from supervisor_core.processes.finding import Presence, process_set
+from supervisor_core.processes.finding import Presence, scan_processes
 from supervisor_core.processes.records import read_record, record_path
-from tests.integration.processes.test_processes_start import ID, IDLE, Home
-from tests.support.processes.process_backends import ENV, LINUX, PORTABLE
+from tests.integration.processes.test_processes_start import ENV, ID, IDLE, Home
 from tests.support.waiting import wait_until
-
-pytestmark = pytest.mark.usefixtures("process_backend")
 
 POLITE = """
 import signal, sys, time
@@ -86,26 +81,6 @@ child = subprocess.Popen(
     [sys.executable, "-c", "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
      "print('ready', flush=True); time.sleep(60)"], env={}, start_new_session=True)
 print("scrubbed", child.pid, flush=True)
-time.sleep(60)
-"""
-
-# Children that ignore TERM and fork again and again, into sessions of their own; all end after 20 s.
-BREEDER = """
-import os, signal, time
-end = time.monotonic() + 20
-def breed(depth):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    os.setsid()
-    while time.monotonic() < end:
-        if depth and os.fork() == 0:
-            breed(depth - 1)
-        time.sleep(0.05)
-    os._exit(0)
-for _ in range(2):
-    if os.fork() == 0:
-        breed(2)
-print("ready", flush=True)
 time.sleep(60)
 """
 
@@ -211,20 +186,13 @@ def test_whatever_it_started_is_ended_as_well(home: Home, code: str, word: str) 
 
 
 @pytest.mark.usefixtures("short_grace")
-@pytest.mark.parametrize(
-    ("process_backend", "code"),
-    [(LINUX, BREEDER), (LINUX, RUNNER), (PORTABLE, RUNNER)],
-    indirect=["process_backend"],
-    ids=["linux-breeder", "linux-runner", "portable-runner"],
-)
-def test_who_forks_while_being_killed_does_not_get_away(home: Home, code: str) -> None:
-    """Not the breeder by psutil: a walk takes six times as long there, and meanwhile more are born than it finds."""
-    home.start(code)
+def test_who_forks_while_being_killed_does_not_get_away(home: Home) -> None:
+    home.start(RUNNER)
     generation = generation_of(home)
     report = home.door.stop(ID, timeout=10)
     assert report.state == "stopped", report
     assert report.killed
-    assert process_set(generation) == ()
+    assert scan_processes().members(generation) == ()
 
 
 def test_those_who_obey_have_their_moment_and_are_not_called_killed(home: Home) -> None:
@@ -362,27 +330,3 @@ def test_a_start_waits_for_a_slow_stop(home: Home) -> None:
     second = home.door.start(home.python(IDLE))
     stopping.join()
     assert home.door.find(ID).identity == second.identity
-
-
-@pytest.mark.usefixtures("short_grace")
-@pytest.mark.parametrize("code", [POLITE, DAEMON, DEAF], ids=["polite", "daemon", "deaf"])
-def test_without_pidfds_it_works_as_well(home: Home, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(pidfd, "has_pidfds", lambda: False)
-    identity = home.start(code)
-    report = home.door.stop(ID, timeout=0.5)
-    assert report.state == "stopped"
-    assert state(identity).ended
-
-
-def test_many_workers_are_waited_for_at_once(home: Home) -> None:
-    identities = []
-    for number in range(pidfd.BATCH + 6):
-        record = home.door.start(home.spec("/bin/sleep", "60", worker_id=f"w{number}"))
-        assert record.identity is not None
-        identities.append(record.identity)
-    assert len(wait_ended(identities, 0)) == len(identities)
-    for identity in identities:
-        send(identity, signal.SIGKILL)
-    begun = time.monotonic()
-    assert wait_ended(identities, 20) == ()
-    assert time.monotonic() - begun < 20

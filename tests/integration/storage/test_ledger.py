@@ -371,19 +371,6 @@ def test_of_a_group_of_steps_each_answers_for_itself(ledger: Ledger) -> None:
     assert isinstance(answers[2], TypeError)
 
 
-def test_the_next_jobs_of_several_workers_are_those_of_each_alone(ledger: Ledger) -> None:
-    for number, (worker, handler) in enumerate(
-        [("A", "diagnostics"), ("A", "pause"), ("B", "resume"), ("B", "diagnostics"), ("B", "pause")]
-    ):
-        filed = file(ledger, new_job(f"t{number}", worker, handler, seconds=-number))
-        if number == 3:
-            assert ledger.step(jobs.claim(filed, NOW))
-    together = ledger.read(lambda connection: jobs.next_jobs(connection, ["A", "B", "C"]))
-    alone = [ledger.read(lambda connection: jobs.next_to_run(connection, each)) for each in "ABC"]  # noqa: B023
-    assert together == alone
-    assert [job and job.task_id for job in together] == ["t1", "t3", None]
-
-
 def test_jobs_run_by_tier_then_by_file_time_and_what_was_claimed_comes_first(ledger: Ledger) -> None:
     filed = [("d", "diagnostics", -9), ("p2", "pause", 2), ("p1", "resume", 1), ("c", "update_code", 5)]
     for task_id, handler, seconds in filed:

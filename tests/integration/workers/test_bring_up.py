@@ -15,7 +15,6 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.reconciliation.operations import WorkerOperations
 from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.host.drive import Drive, DriveUnavailable
-from supervisor_core.processes.together import alone
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers import pauses
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
@@ -52,7 +51,7 @@ def daemon_brings_up(home: Home) -> WorkerOperations:
         adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
         adapter.add(host.config.worker("OrionMX"))
         tending = WorkerOperations("OrionMX", DaemonContext(host, ledger), adapter)
-        assert alone(tending.decide(host.config.worker("OrionMX"), lambda: False)) is None, "nothing speaks against it"
+        assert tending.decide(host.config.worker("OrionMX"), lambda: False) is None, "nothing speaks against it"
         tending.start(host.config.worker("OrionMX"), lambda: False)
         adapter.close()
     return tending

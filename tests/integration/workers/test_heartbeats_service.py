@@ -17,7 +17,6 @@ from sqlalchemy import text
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import WorkerState
@@ -27,6 +26,7 @@ from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
 from tests.support.daemon.worker_statuses import worker_status
+from tests.support.processes.fake_processes import FakeProcesses
 
 PATIENCE_SECONDS = 20.0
 

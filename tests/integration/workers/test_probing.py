@@ -19,8 +19,8 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.host.process_facts import linux as platform
 from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.identity import since_boot
 from supervisor_core.workers import probes as probing
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.probes import Prober
@@ -137,7 +137,7 @@ def test_a_result_is_of_one_process_and_never_of_its_successor(parts: DaemonCont
 
 def born_now(identity: ProcessIdentity) -> ProcessIdentity:
     """The same, born just now: its first question is an interval away."""
-    return identity._replace(start=int(platform.since_boot() * os.sysconf("SC_CLK_TCK")))
+    return identity._replace(start=int(since_boot() * os.sysconf("SC_CLK_TCK")))
 
 
 def test_an_answer_that_was_on_its_way_when_the_process_died_is_nobodys(parts: DaemonContext) -> None:

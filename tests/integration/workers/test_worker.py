@@ -9,10 +9,10 @@ import pytest
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.host.drive import Drive
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
+from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.processes.worker_outputs import without_start_lines
 
 TEXT = """

@@ -1,4 +1,4 @@
-"""What every adapter to this host's workers promises: the real one and the fake pass the same tests."""
+"""What the adapter to this host's workers promises."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,15 +18,12 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes import stopping as processes_stop
-from supervisor_core.processes import together as processes_together
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import record_path
-from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
-from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
+from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerEnded
 from tests.support.homes import ROOT
-from tests.support.waiting import wait_until
 
 HEARD_SECONDS = 10.0
 STARTED_BY_ANOTHER = """
@@ -57,14 +53,17 @@ def configured(folder: Path) -> SupervisorConfig:
 
 
 class Stage:
-    """An adapter, and a hand on the workers behind it."""
+    """The adapter to real processes, and a hand on the workers behind it."""
 
-    adapter: WorkerAdapter
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "nas").mkdir()
         (folder / "var").mkdir(mode=0o700)
         self.config = configured(folder)
+        self.folder = folder
+        self.patch = monkeypatch
+        self.hidden: dict[Path, bytes] = {}
+        self.processes = HostProcesses(self.config.state_dir)
+        self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.drive_root), lambda: self.config)
 
     def add(self, *worker_ids: str) -> None:
         """Add workers of the configuration."""
@@ -79,63 +78,35 @@ class Stage:
 
     def kill(self, identity: ProcessIdentity, worker_id: str) -> None:
         """Its process is killed by somebody."""
-        raise NotImplementedError
-
-    def let_end(self) -> None:
-        """OrionMX ends by itself with exit code 3."""
-        raise NotImplementedError
-
-    def start_elsewhere(self, worker_id: str) -> None:
-        """Another program starts it."""
-        raise NotImplementedError
-
-    def nothing_dies(self, worker_id: str, *, is_so: bool) -> None:
-        """Even being killed does not end it."""
-        raise NotImplementedError
-
-    def hide(self, worker_id: str) -> None:
-        """Nobody can tell any more whether it runs."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Leave nothing behind."""
-        self.adapter.close()
-
-
-class RealStage(Stage):
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(folder)
-        self.folder = folder
-        self.patch = monkeypatch
-        self.hidden: dict[Path, bytes] = {}
-        self.processes = HostProcesses(self.config.state_dir)
-        self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.drive_root), lambda: self.config)
-
-    def kill(self, identity: ProcessIdentity, worker_id: str) -> None:
         assert self.processes.find(worker_id).identity == identity
         os.kill(identity.pid, signal.SIGKILL)
 
     def let_end(self) -> None:
+        """OrionMX ends by itself with exit code 3."""
         (self.folder / "go").touch()
 
     def start_elsewhere(self, worker_id: str) -> None:
+        """Another program starts it."""
         words = [sys.executable, "-c", STARTED_BY_ANOTHER, str(self.config.path), worker_id]
         subprocess.run(words, check=True, timeout=60, env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)})
 
-    def nothing_dies(self, worker_id: str, *, is_so: bool) -> None:
+    def nothing_dies(self, *, is_so: bool) -> None:
+        """Even being killed ends no process."""
         if not is_so:
             self.patch.undo()
             return
         self.patch.setattr(processes_stop, "send", lambda identity, number: True)
-        self.patch.setattr(processes_together, "wait_ended", lambda identities, seconds: tuple(identities))
+        self.patch.setattr(processes_stop, "wait_ended", lambda identities, seconds: tuple(identities))
 
     def hide(self, worker_id: str) -> None:
+        """Nobody can tell any more whether it runs."""
         path = record_path(self.config.state_dir, worker_id)
         self.hidden[path] = path.read_bytes()
         path.write_text("")
 
     def end(self) -> None:
-        super().end()
+        """Leave nothing behind."""
+        self.adapter.close()
         self.patch.undo()
         for path, record in self.hidden.items():
             path.write_bytes(record)
@@ -143,61 +114,11 @@ class RealStage(Stage):
             assert self.processes.stop(worker_id, timeout=0.1).stopped
 
 
-class FakeStage(Stage):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.adapter = self.fake = FakeWorkerAdapter(lambda: self.config)
-        self.fake.break_start("Broken", "there is no /no/such/program")
-
-    def kill(self, identity: ProcessIdentity, worker_id: str) -> None:
-        assert self.fake.processes.find(worker_id).identity == identity
-        self.fake.die(worker_id, -9)
-
-    def let_end(self) -> None:
-        self.fake.die("OrionMX", 3)
-
-    def start_elsewhere(self, worker_id: str) -> None:
-        self.fake.start_by_hand(worker_id)
-
-    def nothing_dies(self, worker_id: str, *, is_so: bool) -> None:
-        self.fake.unkillable(worker_id, is_so=is_so)
-
-    def hide(self, worker_id: str) -> None:
-        self.fake.processes.hide(worker_id)
-
-
-@pytest.fixture(params=["real", "fake"])
-def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
-    made = FakeStage(tmp_path) if request.param == "fake" else RealStage(tmp_path, monkeypatch)
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    made = Stage(tmp_path, monkeypatch)
     yield made
     made.end()
-
-
-def test_a_worker_added_does_not_run_until_it_is_started(stage: Stage) -> None:
-    stage.add("OrionMX")
-    assert stage.adapter.state("OrionMX").presence is Presence.STOPPED
-    identity = stage.adapter.start("OrionMX")
-    found = stage.adapter.state("OrionMX")
-    assert (found.presence, found.identity) == (Presence.RUNNING, identity)
-    assert found.record is not None
-    assert found.record.spec_hash == stage.config.spec_hash(stage.config.worker("OrionMX"))
-
-
-def test_a_stop_ends_it_and_it_can_be_started_again(stage: Stage) -> None:
-    stage.add("OrionMX")
-    identity = stage.adapter.start("OrionMX")
-    report = stage.adapter.stop("OrionMX")
-    assert (report.state, report.exit_code) == ("stopped", -15)
-    assert stage.adapter.state("OrionMX").presence is Presence.STOPPED
-    assert stage.adapter.start("OrionMX") != identity
-
-
-def test_a_second_start_is_refused(stage: Stage) -> None:
-    stage.add("OrionMX")
-    identity = stage.adapter.start("OrionMX")
-    with pytest.raises(RefusedError):
-        stage.adapter.start("OrionMX")
-    assert stage.adapter.state("OrionMX").identity == identity
 
 
 def test_a_look_from_before_somebody_else_started_it_does_not_start_a_second_copy(stage: Stage) -> None:
@@ -207,19 +128,6 @@ def test_a_look_from_before_somebody_else_started_it_does_not_start_a_second_cop
     with pytest.raises(RefusedError):
         stage.adapter.start("OrionMX", looked)
     assert stage.adapter.state("OrionMX").identity == identity
-
-
-def test_to_stop_or_remove_what_does_not_run_is_success(stage: Stage) -> None:
-    stage.add("OrionMX")
-    assert stage.adapter.stop("OrionMX").stopped
-    assert stage.adapter.remove("OrionMX").stopped
-
-
-def test_what_can_not_be_started_is_an_error_and_is_not_there(stage: Stage) -> None:
-    stage.add("Broken")
-    with pytest.raises(LaunchError, match="/no/such/program"):
-        stage.adapter.start("Broken")
-    assert stage.adapter.state("Broken").presence is Presence.STOPPED
 
 
 def test_what_was_removed_is_ended_and_unknown(stage: Stage) -> None:
@@ -236,11 +144,11 @@ def test_what_was_removed_is_ended_and_unknown(stage: Stage) -> None:
 def test_what_survives_its_removal_is_named_and_stays_known(stage: Stage) -> None:
     stage.add("Second")
     identity = stage.adapter.start("Second")
-    stage.nothing_dies("Second", is_so=True)
+    stage.nothing_dies(is_so=True)
     report = stage.adapter.remove("Second")
     assert [member.identity for member in report.survivors] == [identity]
     assert stage.adapter.state("Second").stuck
-    stage.nothing_dies("Second", is_so=False)
+    stage.nothing_dies(is_so=False)
     assert stage.adapter.remove("Second").stopped
     assert stage.adapter.states() == {}
 
@@ -350,17 +258,6 @@ def test_a_subscriber_that_raises_is_logged_and_keeps_no_other_from_hearing(
     assert "no ears" in caplog.text
 
 
-def test_different_workers_are_started_and_stopped_by_many_threads(stage: Stage) -> None:
-    ids = ("OrionMX", "Second", "Third")
-    stage.add(*ids)
-    with ThreadPoolExecutor(6) as threads:
-        started = dict(zip(ids, threads.map(stage.adapter.start, ids), strict=True))
-        looks = list(threads.map(lambda _: stage.adapter.states(), range(6)))
-        assert all({one: found.identity for one, found in look.items()} == started for look in looks)
-        assert all(report.stopped for report in threads.map(stage.adapter.stop, ids))
-    assert all(found.presence is Presence.STOPPED for found in stage.adapter.states().values())
-
-
 def test_closed_it_tells_nothing_leaves_the_workers_and_answers_nobody(stage: Stage) -> None:
     stage.add("Second")
     heard = stage.hears()
@@ -377,22 +274,3 @@ def test_closed_it_tells_nothing_leaves_the_workers_and_answers_nobody(stage: St
         stage.adapter.subscribe(heard.put)
     with pytest.raises(RefusedError, match="shutting down"):
         stage.adapter.add(stage.config.worker("Third"))
-
-
-def test_the_fake_says_which_actions_for_one_worker_overlap(tmp_path: Path) -> None:
-    config, fake = configured(tmp_path), FakeWorkerAdapter()
-    for worker_id in ("OrionMX", "Second"):
-        fake.add(config.worker(worker_id))
-    go = threading.Event()
-    fake.slow("OrionMX", go)
-    with ThreadPoolExecutor(1) as threads:
-        slow = threads.submit(fake.start, "OrionMX")
-        wait_until(lambda: fake.done("OrionMX") == ["start"])
-        fake.start("Second")
-        fake.stop("Second")
-        assert fake.overlaps == []
-        fake.stop("OrionMX")
-        go.set()
-        assert slow.result().pid
-    assert [(one.name, other.name) for one, other in fake.overlaps] == [("start", "stop")]
-    assert fake.done("Second") == ["start", "stop"]

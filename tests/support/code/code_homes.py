@@ -20,7 +20,6 @@ from supervisor_core.config.load import grammar_context, load_supervisor_config
 from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
@@ -29,6 +28,7 @@ from supervisor_core.workers.worker import start_watcher
 from tests.support.code.commits import Files
 from tests.support.code.repositories import Repository
 from tests.support.homes import Home, a_home, demo_command
+from tests.support.processes.fake_processes import FakeProcesses
 
 ANNA = Issuer("cli:anna", "anna")
 AUTHOR = {"author_name": "The Supervisor", "author_email": "supervisor@example.org"}

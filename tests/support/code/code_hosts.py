@@ -22,10 +22,10 @@ from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.handler_checks import check_startable
 from supervisor_core.jobs.rows import NewJob
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.worker import start_watcher
+from tests.support.processes.fake_processes import FakeProcesses
 
 WORKER = "OrionMX"
 ANNA = Issuer("cli:anna", "anna")

@@ -16,7 +16,6 @@ import yaml
 
 from supervisor_core.processes.manager import HostProcesses
 from tests.support.homes import ROOT, RUN_SECONDS
-from tests.support.processes import process_backends
 from tests.support.programs import warm
 from tests.support.waiting import wait_until
 
@@ -79,7 +78,7 @@ class Archive:
     @property
     def environ(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "PYTHONPATH": process_backends.python_path()}
+        return {**kept, "PYTHONPATH": str(ROOT)}
 
     def enter(self, folder: Path) -> None:
         """Run our command line in this folder from now on."""

@@ -31,11 +31,11 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.rows import NewJob
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers import observation as frozen
-from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.restarts import history as past
 from supervisor_core.workers.status import WorkerSnapshot
 from tests.support.daemon.virtual_time import VirtualLoop
+from tests.support.processes.fake_adapter import ScriptedAdapter
 
 T = TypeVar("T")
 BEGINNING = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -88,7 +88,7 @@ class World:
         self._patch = patch
         self._tasks = itertools.count(1)
         real = open_doors(config)
-        self.adapter = FakeWorkerAdapter(lambda: self.parts.host.config)
+        self.adapter = ScriptedAdapter(lambda: self.parts.host.config)
         self.processes = self.adapter.processes
         fields = {name: getattr(real, name) for name in HostContext.__dataclass_fields__}
         self.clock = Clock()
@@ -145,7 +145,7 @@ class World:
             life.cancel()
         await asyncio.gather(*lives, return_exceptions=True)
         await self.reconciler.shut_down()
-        known, self.adapter = self.adapter, FakeWorkerAdapter(lambda: self.parts.host.config)
+        known, self.adapter = self.adapter, ScriptedAdapter(lambda: self.parts.host.config)
         self.adapter.processes = known.processes
         self.reconciler = self._another()
         return self.reconciler

@@ -31,6 +31,6 @@ class _Jumping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         found = super().select(0 if timeout is not None else None)
-        if not found and timeout:
+        if not found and timeout is not None:  # nor is a timer over that is due at exactly this moment
             self._loop.elapsed += timeout + self._loop.beyond
         return found

@@ -20,13 +20,13 @@ from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.pauses import Pause
 from tests.support.intake.fake_rights import FakeRights
+from tests.support.processes.fake_processes import FakeProcesses
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

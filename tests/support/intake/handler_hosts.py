@@ -15,9 +15,9 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.processes.fake import FakeProcesses
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.heartbeats.files import heartbeat_path
+from tests.support.processes.fake_processes import FakeProcesses
 
 
 class FakeHost:

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from tests.support.daemon import short_silence
-from tests.support.processes import process_backends
 from tests.support.slack import short_pace
 
 COMMAND_LINE = "supervisor_core.cli"
@@ -131,8 +130,6 @@ class Program:
         os.environ.clear()
         os.environ.update(self.env)
         time.tzset()
-        if str(process_backends.FOLDER) in os.environ.get("PYTHONPATH", ""):
-            process_backends.use_portable()
         short_pace.use_if_wanted(os.environ)
         short_silence.use_if_wanted(os.environ)
         code = 0

@@ -8,8 +8,7 @@ import os
 import pytest
 
 from supervisor_core.daemon.reconciliation.observer import TICK_SECONDS, SuspensionClock
-from supervisor_core.host.process_facts import linux as platform
-from supervisor_core.host.process_facts.identity import identify
+from supervisor_core.host.process_facts.identity import age_seconds, identify, since_boot
 from tests.unit.common.test_services import run
 
 
@@ -40,6 +39,6 @@ def test_a_suspension_of_the_host_counts_as_lost_time_until_it_is_long_ago() -> 
 def test_the_clock_of_the_system_goes_on_and_knows_how_old_a_process_is() -> None:
     own = identify(os.getpid())
     assert own is not None
-    before = platform.since_boot()
-    assert 0 <= platform.age_seconds(own.start) <= platform.since_boot()
-    assert platform.since_boot() >= before
+    before = since_boot()
+    assert 0 <= age_seconds(own.start) <= since_boot()
+    assert since_boot() >= before

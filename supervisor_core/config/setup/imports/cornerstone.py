@@ -16,7 +16,6 @@ from supervisor_core.config.raw import parse_env, substitute
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, required_variables, word
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
-from supervisor_core.host.process_facts import linux as platform
 
 USUAL_WORKER, MODULE, LOG, HEARTBEAT = "OrionMX", "scripts.watcher.spec_watcher", "watcher.log", "watcher_heartbeat_"
 FRESH_SECONDS, MISSED_BEATS = 300, 3  # the old limit, and the missed heartbeats that make a rarer one stale
@@ -102,9 +101,15 @@ def _pids_by_heartbeat(root: Path, state_folder: Path) -> dict[str, int]:
 
 def _running_process(worker_id: str, pid: int) -> dict[str, Any] | None:
     """The process with this pid, if it is ours and runs Python as this worker: anybody may write a pid into a file."""
-    if not pid or platform.owners(pid) != platform.own_owners():
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        if not pid or process.username() != psutil.Process().username():
+            return None
+        arguments, folder, executable = process.cmdline(), process.cwd(), process.exe()
+    except (psutil.Error, OSError, ValueError):
         return None
-    arguments, folder, executable = platform.arguments(pid), platform.working_directory(pid), platform.executable(pid)
     if worker_id not in arguments or not folder or "python" not in Path(executable).name.lower():
         return None
     named = [str(Path(folder, arguments[0]))] if os.sep in arguments[0] else []

@@ -165,8 +165,7 @@ def test_cut_off_between_two_workers_the_next_supervisor_goes_on_with_the_next(
 
     async def story() -> None:
         await up(world)
-        hooks = world.reconciler._hooks  # noqa: SLF001 (its supervisor dies before it can pass the turn on)
-        object.__setattr__(hooks, "next_turn", lambda _: None)
+        world.reconciler.next_turn = lambda _: None  # its supervisor dies before it can pass the turn on
         task = send(world, "restart", WORKERS, "t1", keep_going=keep_going)
         await until(lambda: of(world, task)[0].state in FINAL, "the first is done", AT_ONCE_SECONDS)
         await world.killed()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
-from supervisor_core.processes.children import Exit
-from supervisor_core.processes.claims import Claim, Claimant, ProcessProfile
-from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.processes.adoption import SimilarProcess, WorkerProgram
+from supervisor_core.processes.finding import FoundWorker, Presence, Scan, scan_processes
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
-from supervisor_core.processes.manager import order
+from supervisor_core.processes.manager import HostProcesses, order
 from supervisor_core.processes.records import RUNNING, STOP, STUCK, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport, signal_number
-from supervisor_core.processes.together import Steps, at_once
 
 BOOT = "fake-boot"
 FIRST_PID = 40_000
@@ -32,18 +30,17 @@ class _Worker:
     helpers: list[WorkerProcess] = field(default_factory=list)
 
 
-class FakeProcesses:
+class FakeProcesses(HostProcesses):
     """Workers that exist only here. `die`, `freeze`, `defy`, `unkillable` … say what becomes of them."""
 
     def __init__(self) -> None:
         self._workers: dict[str, _Worker] = {}
         self._lives: dict[ProcessIdentity, Liveness] = {}
         self._codes: dict[ProcessIdentity, int] = {}
-        self._news: list[Exit] = []
+        self._news: list[tuple[ProcessIdentity, int]] = []
         self._next_pid = FIRST_PID
         self._broken: dict[str, str] = {}
         self._by_hand: dict[ProcessIdentity, tuple[str, ...]] = {}
-        self._suspects: dict[str, tuple[ProcessIdentity, ...]] = {}
         self._boot = BOOT
         self.started: list[LaunchSpec] = []
         """Every launch, in order."""
@@ -70,7 +67,7 @@ class FakeProcesses:
 
     def help_with(self, worker_id: str, name: str = "helper") -> WorkerProcess:
         """It starts a process that outlives it and ignores the stop signal."""
-        member = WorkerProcess(self._new_identity(), name, "S")
+        member = WorkerProcess(self._new_identity(), name, "sleeping")
         self._lives[member.identity] = Liveness.ALIVE
         self._workers[worker_id].helpers.append(member)
         return member
@@ -108,7 +105,7 @@ class FakeProcesses:
         """True if exactly this process lives."""
         return self._lives.get(identity, Liveness.GONE)
 
-    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
+    def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:
         """True if the process has ended; nothing changes by waiting here."""
         return self.state(identity).ended
 
@@ -141,7 +138,7 @@ class FakeProcesses:
         worker = self._workers.get(worker_id)
         return worker.record if worker else None
 
-    def find(self, worker_id: str) -> FoundWorker:
+    def find(self, worker_id: str, scan: Scan = scan_processes) -> FoundWorker:
         """Look for a worker."""
         worker = self._workers.get(worker_id)
         if worker is None:
@@ -153,40 +150,21 @@ class FakeProcesses:
             return FoundWorker(worker_id, Presence.RUNNING, worker.record, worker.life)
         return FoundWorker(worker_id, Presence.STOPPED, worker.record, leftovers=tuple(worker.helpers))
 
-    def claimants(
-        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
-    ) -> tuple[Claimant, ...]:
-        """Those started by hand that are on record as no worker. Nobody's clock runs here: any beat will do."""
-        pids = {claim.pid for claim in named}
-        fresh = {claim.pid for claim in named if claim.fresh}
+    def find_similar(
+        self, words: Sequence[str], resolve: Callable[[], WorkerProgram], scan: Scan = scan_processes
+    ) -> Sequence[SimilarProcess]:
+        """Those started by hand with this command that are on record as no worker."""
         known = {worker.identity for worker in self._workers.values()}
-        found = []
-        for identity, command in self._by_hand.items():
-            if not self._lives[identity].running or identity in known:
-                continue
-            same = command == profile.command
-            if same and (search or identity.pid in pids or identity in self._suspects.get(worker_id, ())):
-                found.append(Claimant(identity.pid, "program", identity))
-            elif identity.pid in fresh:
-                why = "its command line isn't the configured one"
-                found.append(Claimant(identity.pid, "program", identity, why, alike=False))
-        self._suspects[worker_id] = tuple(each.identity for each in found if each.alike and each.identity)
-        return tuple(found)
+        return [
+            SimilarProcess(identity, "program")
+            for identity, command in self._by_hand.items()
+            if self._lives[identity].running and identity not in known and command == tuple(words)
+        ]
 
-    def suspected(self, worker_id: str) -> bool:
-        """True if an earlier look has found somebody who looked like this worker."""
-        return bool(self._suspects.get(worker_id))
-
-    def adopt(self, worker_id: str, profile: ProcessProfile, claimant: Claimant) -> FoundWorker | None:
+    def adopt(self, worker_id: str, words: Sequence[str], process: SimilarProcess) -> FoundWorker:
         """Take a process that was started by hand for this worker."""
-        found, identity = self.find(worker_id), self.identify(claimant.pid)
-        if found.presence is not Presence.STOPPED or found.leftovers or identity is None:
-            return None
-        if self._by_hand.get(identity) != profile.command:
-            return None
-        record = WorkerRecord(
-            worker_id, f"generation-{identity.pid}", RUNNING, command=profile.command, identity=identity
-        )
+        identity = process.identity
+        record = WorkerRecord(worker_id, f"generation-{identity.pid}", RUNNING, command=tuple(words), identity=identity)
         self._workers[worker_id] = _Worker(record, identity)
         return FoundWorker(worker_id, Presence.RUNNING, record, Liveness.ALIVE, adopted=True)
 
@@ -198,26 +176,7 @@ class FakeProcesses:
         leader = (self._leader(worker),) if worker.life.running else ()
         return (*leader, *worker.helpers)
 
-    def wait_exit_steps(self, identity: ProcessIdentity, timeout: float) -> Steps[bool]:
-        return at_once(self.wait_exit)(identity, timeout)
-
-    def start_steps(self, spec: LaunchSpec) -> Steps[WorkerRecord]:
-        return at_once(self.start)(spec)
-
-    def find_steps(self, worker_id: str) -> Steps[FoundWorker]:
-        return at_once(self.find)(worker_id)
-
-    def claimants_steps(
-        self, worker_id: str, profile: ProcessProfile, named: Sequence[Claim], *, search: bool
-    ) -> Steps[tuple[Claimant, ...]]:
-        return at_once(self.claimants)(worker_id, profile, named, search=search)
-
-    def stop_steps(
-        self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = ""
-    ) -> Steps[StopReport]:
-        return at_once(self.stop)(worker_id, stop_signal=stop_signal, timeout=timeout, why=why)
-
-    def settle(self, worker_id: str) -> None:
+    def end_trial(self, worker_id: str) -> None:
         """The trial of a launch is over."""
         worker = self._workers[worker_id]
         worker.record = worker.record._replace(order=None)
@@ -247,20 +206,17 @@ class FakeProcesses:
         del self._workers[worker_id]
         return StopReport(worker_id, ending, seconds, self.exit_code(worker.identity), tuple(killed))
 
-    def reap(self) -> tuple[Exit, ...]:
+    def reap(self) -> None:
+        """Nothing to do."""
+
+    def take_exits(self) -> list[tuple[ProcessIdentity, int]]:
         """The exits since the last time."""
-        news = tuple(self._news)
-        self._news.clear()
+        news, self._news = self._news, []
         return news
 
-    def exit_code(self, identity: ProcessIdentity) -> int | None:
+    def exit_code(self, identity: ProcessIdentity, *, waits: bool = False) -> int | None:
         """The exit code of a process that has ended."""
         return self._codes.get(identity)
-
-    def exit_code_steps(self, identity: ProcessIdentity) -> Steps[int | None]:
-        """The same; nothing here waits to be reaped."""
-        yield from ()
-        return self.exit_code(identity)
 
     @property
     def lives(self) -> Mapping[ProcessIdentity, Liveness]:
@@ -278,7 +234,9 @@ class FakeProcesses:
     def _end(self, worker: _Worker, code: int) -> None:
         self._set(worker, Liveness.GONE)
         self._codes[worker.identity] = code
-        self._news.append(Exit(worker.identity, code))
+        self._news.append((worker.identity, code))
 
     def _leader(self, worker: _Worker) -> WorkerProcess:
-        return WorkerProcess(worker.identity, worker.record.worker_id, "D" if not worker.killable else "S")
+        return WorkerProcess(
+            worker.identity, worker.record.worker_id, "disk-sleep" if not worker.killable else "sleeping"
+        )
