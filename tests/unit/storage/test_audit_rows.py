@@ -110,7 +110,7 @@ def test_the_sentences_of_an_outcome_may_be_shown_on_any_terminal(said: str) -> 
     assert Outcome.failed("two\nlines\tof ü").error == "two\nlines\tof ü"
 
 
-@pytest.mark.parametrize(("typed", "remedy"), [("rolback", "Did you mean rollback?"), ("bogus", "Try a command")])
+@pytest.mark.parametrize(("typed", "remedy"), [("rolback", "Did you mean rollback?"), ("qwxyz", "Try a command")])
 def test_an_unknown_command_of_a_search_says_what_to_try(typed: str, remedy: str) -> None:
     with pytest.raises(UsageError) as raised:
         audit_filter(Command("audit", params={"command": typed, "limit": 1}), NOW)
