@@ -284,7 +284,7 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
     assert told == waiting | {("welcome", "sent"), ("alert", "sent")}
     delete_old(ledger, LATER + 366 * DAY, ("Kept",))
     left = messages(ledger, t.outbox.c.subject)
-    renewed = {(kind, f"{state}/1") for kind in ("home", "welcome") for state in ("sent", "pending")}
+    renewed = {("welcome", f"{state}/1") for state in ("sent", "pending")}
     assert left == renewed | {("alert", "a2")}, "its alert is still open"
 
 
