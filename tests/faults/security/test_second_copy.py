@@ -74,7 +74,8 @@ class Shell:
             except OSError:
                 continue
             words = self.words(int(entry.name))
-            if here and not ended and not {"supervisor_core.cli", "-c"} & set(words):
+            is_ours = "supervisor_core.cli" in words or any("forkserver" in word for word in words)
+            if here and not ended and not is_ours:
                 found.append(int(entry.name))  # no command of the supervisor that is just ending
         return sorted(found)
 
