@@ -124,8 +124,8 @@ def rows_after(connection: Connection, supervisor_id: str, position: Position) -
         others = select(jobs).where(jobs.c.changed == changed[-1]["changed"])
         others = others.where(jobs.c.job_id.not_in([row["job_id"] for row in changed]))
         changed += [dict(row) for row in connection.execute(others).mappings()]
-    for row in changed:
-        row["details_json"] = reports.fitting_details(row["details_json"])
+    for job in changed:
+        job["details_json"] = reports.fitting_details(job["details_json"])
     return {name: [_as_json(row) for row in rows] for name, rows in found.items()}
 
 
