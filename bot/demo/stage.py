@@ -167,8 +167,8 @@ def _require_server() -> None:
 def _furnish_fleet(hub: DemoHost, hosts: dict[str, DemoHost], settings: dict[str, Any]) -> None:
     """Write everything for a hub and its hosts, which have joined already."""
     from supervisor_core.fleet.keys import KeyPair
-    from supervisor_core.fleet.members.membership import FleetMembers
-    from supervisor_core.fleet.transport.server import ServerPlan, write_accounts, write_server
+    from supervisor_core.fleet.members import FleetMembers
+    from supervisor_core.fleet.transport.server import write_accounts, write_server
 
     hub.folder.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -192,7 +192,7 @@ def _furnish_fleet(hub: DemoHost, hosts: dict[str, DemoHost], settings: dict[str
         members = FleetMembers(ledger)
         for name, pair in keys.items():
             members.join(members.invite(name, by, now).invite_id, name, pair.public_key, __version__, now)
-        write_server(ServerPlan.of(config))
+        write_server(config.fleet_folder, address, 0.1)
         write_accounts(config.fleet_folder, hub_key.public_key, *members.users(now))
 
 

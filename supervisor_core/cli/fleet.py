@@ -21,25 +21,32 @@ from supervisor_core.common.errors import ConfigError, RefusedError, SupervisorE
 from supervisor_core.common.times import format_ago, from_text
 from supervisor_core.config.load import SupervisorConfig, check_raw
 from supervisor_core.config.problems import HUB
-from supervisor_core.config.raw import RawConfig, find_config, read_raw
+from supervisor_core.config.raw import find_config, read_raw
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.doctor.daemon import observe_daemon
+from supervisor_core.doctor.fleet import check_fleet
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.checks import check_fleet
-from supervisor_core.fleet.members.joining import JoinToken, apply_members, remove_member, request_join
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostState, JoinRefused
-from supervisor_core.fleet.members.setup import PlannedConfig, host_section, hub_section, plan_host, plan_hub
+from supervisor_core.fleet.members import (
+    FleetHost,
+    FleetMembers,
+    HostState,
+    JoinRefused,
+    JoinToken,
+    apply_members,
+    request_join,
+)
+from supervisor_core.fleet.setup import plan_host, plan_hub
 from supervisor_core.fleet.transport.connection import SECURE, FleetConnection
 from supervisor_core.fleet.transport.server import (
     CA,
-    ServerPlan,
     find_program,
     make_certificates,
     own_authority,
     write_accounts,
     write_server,
 )
+from supervisor_core.fleet.transport.streams import remove_host
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, checked_name
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_limited, write_atomically
@@ -53,8 +60,6 @@ MOST_WORKERS = 8
 
 MAX_TOKEN = 100_000
 SEED, NEW_SEED = "host.seed", "host.new.seed"
-
-HEAD = ("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,7 +86,15 @@ def run(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     """Make the hub's key, the server's configuration and its certificates; what exists is kept."""
     raw = read_raw(options.config)
-    planned = _planned_hub(raw, options.url)
+    section, url = raw.data.get("fleet"), options.url
+    known = section.get("url") if isinstance(section, dict) else None
+    if not (section or url):
+        raise UsageError("Name the server: `supervisor fleet init --url tls://hub.example.org:4222`.")
+    if section and url and known != url:
+        raise UsageError(
+            f"The section fleet in {raw.path} has another url.", remedy="Change it there, and run this without --url."
+        )
+    planned = None if section else plan_hub(Path(raw.path), url)
     config = check_raw(raw) if planned is None else planned.config
     if config.fleet.server.run:
         find_program()
@@ -93,16 +106,18 @@ def _init(options: argparse.Namespace) -> int:
             remedy="Remove it and run this again, or set fleet.role: hub, fleet.url and fleet.credentials.",
         )
     prepare_state_dir(config)
-    plan = ServerPlan.of(config)
+    folder, server = config.fleet_folder, config.fleet.server
+    url = config.fleet.url.get_secret_value()
+    tls = url.startswith("tls://")
     there = config.fleet.credentials.exists()
     keys = KeyPair.read(config.fleet.credentials) if there else KeyPair.create(config.fleet.credentials)
     with opened_ledger(config) as ledger:
-        write_accounts(plan.folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
-    configuration = write_server(plan)
-    if plan.tls:
-        make_certificates(plan.folder, str(urlsplit(config.fleet.url.get_secret_value().split(",")[0]).hostname))
+        write_accounts(folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
+    configuration = write_server(folder, server.listen, server.max_gigabytes, tls=tls)
+    urls = [urlsplit(part) for part in url.split(",")]
+    if tls:
+        make_certificates(folder, str(urls[0].hostname))
     print(f"{config.supervisor.id} is the hub of a fleet.")
-    urls = [urlsplit(url) for url in config.fleet.url.get_secret_value().split(",")]
     if not all(url.scheme in SECURE or is_loopback(url.hostname or "") for url in urls):
         print(
             "Warning: connections aren't encrypted. Who is on the network between the hub and a host can read and "
@@ -119,21 +134,6 @@ def _init(options: argparse.Namespace) -> int:
     return SUCCESS
 
 
-def _planned_hub(raw: RawConfig, url: str | None) -> PlannedConfig | None:
-    """The new configuration; None if the file has a section `fleet`, which stays as it is."""
-    section = raw.data.get("fleet")
-    if not section:
-        if not url:
-            raise UsageError("Name the server: `supervisor fleet init --url tls://hub.example.org:4222`.")
-        return plan_hub(Path(raw.path), hub_section(url))
-    known = section.get("url") if isinstance(section, dict) else None
-    if url and known != url:
-        raise UsageError(
-            f"The section fleet in {raw.path} has another url.", remedy="Change it there, and run this without --url."
-        )
-    return None
-
-
 def _restart_command(config: SupervisorConfig) -> str:
     stopped = observe_daemon(config).state in ("stopped", "stale")
     return f"`supervisor daemon {'start' if stopped else 'restart'}`"
@@ -148,7 +148,8 @@ def _invite(options: argparse.Namespace) -> int:
         invite = members.invite(checked_name(options.name), shell_issuer(), datetime.now(UTC))
         asyncio.run(_apply(config, members, keys))
         certificate = ca.read_text() if ca else ""
-        token = JoinToken.of(invite, config.fleet.url.get_secret_value(), certificate, keys.public_key)
+        url, hub_key = config.fleet.url.get_secret_value(), keys.public_key
+        token = JoinToken(url, certificate, hub_key, options.name, invite.invite_id, invite.keys.seed)
     print(f"On {options.name}, in the folder of its config.yaml, run this within 60 minutes, and paste the token:\n")
     print("supervisor fleet join\n")
     print("The token. Keep it secret: it works once, for anyone who has it.\n")
@@ -163,9 +164,12 @@ def _join(options: argparse.Namespace) -> int:
     it again, because the answer may have been lost.
     """
     token = JoinToken.from_text(_read_token(options.token_file))
-    path = _config_path(options.config)
+    try:
+        path = Path(find_config(options.config)).absolute()
+    except ConfigError:  # the file to write
+        path = Path("config.yaml").absolute()
     folder = path.parent / "fleet"
-    planned = plan_host(path, token.host, host_section(token.url, token.hub_key, ca=bool(token.ca)))
+    planned = plan_host(path, token)
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     new_seed, ca = folder / NEW_SEED, folder / CA if token.ca else None
     if ca is not None:
@@ -208,14 +212,6 @@ def _read_token(source: str | None) -> str:
         raise UsageError("No token was given.") from None
 
 
-def _config_path(named: str | None) -> Path:
-    """The configuration as everywhere else; without one, the file to write."""
-    try:
-        return Path(find_config(named)).absolute()
-    except ConfigError:
-        return Path("config.yaml").absolute()
-
-
 def _list(options: argparse.Namespace) -> int:
     config = load_config(options.config)
     if config.fleet.role != HUB:
@@ -234,8 +230,14 @@ def _list(options: argparse.Namespace) -> int:
     elif not hosts:
         print("No host has joined. Let one join: `supervisor fleet invite NAME`.")
     else:
-        now = datetime.now(UTC)
-        print(folded_table(HEAD, [_row(host, now) for host in hosts], terminal_width()))
+        table = []
+        for host in hosts:
+            seen_at, workers = host["last_seen_at"], host["workers"]
+            more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
+            about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"
+            seen = format_ago(datetime.fromisoformat(seen_at), datetime.now(UTC)) if seen_at else "never"
+            table.append([host["host"], host["state"], seen, host["version"], about])
+        print(folded_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), table, terminal_width()))
         if not answered:
             print("\nNo answer from the hub's daemon: this is what it knew last.")
     return SUCCESS
@@ -288,14 +290,12 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
                     "if it doesn't help, `supervisor status` says why."
                 )
             raise
+        await apply_members(connection, members, folder, keys.public_key)
         if removed:
-            await remove_member(connection, members, folder, keys.public_key, removed)
-        else:
-            await apply_members(connection, members, folder, keys.public_key)
+            await remove_host(connection, removed)
 
 
 def _describe(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
-    """A host on record, with what the hub's daemon knows of it now."""
     seen_at = from_text(live["seen_at"]) if live.get("seen_at") else host.last_seen_at
     if host.state is HostState.REVOKED or not live:
         state = str(host.state)
@@ -316,11 +316,3 @@ def _describe(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
         "public_key": host.public_key,
         "trouble": live.get("trouble", ""),
     }
-
-
-def _row(host: Mapping[str, Any], now: datetime) -> list[str]:
-    seen_at, workers = host["last_seen_at"], host["workers"]
-    more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
-    about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"
-    seen = format_ago(datetime.fromisoformat(seen_at), now) if seen_at else "never"
-    return [host["host"], host["state"], seen, host["version"], about]

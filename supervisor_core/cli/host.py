@@ -45,7 +45,7 @@ def load_fleet_config(path: str | None) -> SupervisorConfig:
     from supervisor_core.commands.addresses import Address
     from supervisor_core.daemon.environment import opened_ledger
     from supervisor_core.fleet.hub.fleet import fleet_configuration
-    from supervisor_core.fleet.members.membership import FleetMembers, HostState
+    from supervisor_core.fleet.members import FleetMembers, HostState
 
     with opened_ledger(config) as ledger:
         hosts = [each for each in FleetMembers(ledger).hosts() if each.state is HostState.JOINED]

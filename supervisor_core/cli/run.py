@@ -67,7 +67,7 @@ def _run_hub(config: SupervisorConfig, host: HostContext, *, quiet: bool) -> int
     from supervisor_core.daemon.control.lifecycle import run_command_line
     from supervisor_core.daemon.environment import opened_ledger
     from supervisor_core.daemon.services.standby import Standby, record_takeover, stand_by_again
-    from supervisor_core.fleet.hub.lock import HubLock
+    from supervisor_core.fleet.hub.ledger import HubLock
     from supervisor_core.workers.context import DaemonContext
 
     program = run_command_line(config.path, quiet=quiet)

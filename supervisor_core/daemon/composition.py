@@ -42,7 +42,7 @@ from supervisor_core.workers.output.service import WorkerOutputs
 from supervisor_core.workers.status import WorkerStatus
 
 if TYPE_CHECKING:
-    from supervisor_core.fleet.host.services import HostServices
+    from supervisor_core.fleet.host import HostServices
     from supervisor_core.fleet.hub.services import HubServices
     from supervisor_core.web.facts import DaemonFigures
 
@@ -126,7 +126,7 @@ class DaemonServices:
     def fleet_host(self) -> HostServices | None:
         if self.context.host.config.fleet.role != HOST:
             return None
-        from supervisor_core.fleet.host.services import HostServices
+        from supervisor_core.fleet.host import HostServices
 
         return HostServices(self, build_code_reader(self.context))
 
@@ -326,8 +326,10 @@ class DaemonServices:
     def follow_fleet(self) -> None:
         """Have everybody know the workers of this configuration, and on a hub those of all hosts."""
         if self.hub is not None:
+            from supervisor_core.fleet.hub.fleet import fleet_configuration
+
             own = self.context.host
-            self.reach.context.host = replace(own, config=self.hub.fleet.configuration(own.config))
+            self.reach.context.host = replace(own, config=fleet_configuration(own.config, self.hub.hosts.announced()))
         if self.scheduler is not None:
             self.scheduler.wake()
         if self.chat is not None:

@@ -28,7 +28,7 @@ from supervisor_core.host.permissions import why_denied
 from supervisor_core.workers.context import DaemonContext, open_doors, open_drive
 
 if TYPE_CHECKING:
-    from supervisor_core.fleet.hub.lock import HubLock
+    from supervisor_core.fleet.hub.ledger import HubLock
     from supervisor_core.storage.store import Ledger
     from supervisor_core.storage.writer import LedgerPlace
     from supervisor_core.workers.adapter import WorkerAdapter

@@ -12,6 +12,7 @@ import errno
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -170,8 +171,6 @@ def check_on_call(config: SupervisorConfig) -> Sequence[CheckResult]:
 def check_fleet(config: SupervisorConfig) -> Sequence[CheckResult]:
     if not config.fleet.role:
         return [CheckResult(FLEET, True, "this host isn't in a fleet")]
-    from supervisor_core.fleet.members.checks import check_fleet as check  # imports nkeys
+    from supervisor_core.doctor.fleet import check_fleet as check  # imports nkeys
 
-    return [
-        CheckResult(f"{FLEET}_{each.name}", each.ok, each.message, each.remedy) for each in asyncio.run(check(config))
-    ]
+    return [replace(result, name=f"{FLEET}_{result.name}") for result in asyncio.run(check(config))]

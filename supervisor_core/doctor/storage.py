@@ -105,7 +105,7 @@ def _hub_now(config: SupervisorConfig) -> str:
     """The machine that is the hub, where this database is the ledger of one."""
     if not config.ledger_url:
         return ""
-    from supervisor_core.fleet.hub.lock import find_hub
+    from supervisor_core.fleet.hub.ledger import find_hub
 
     engine = open_session(config.ledger_url, QUERY_SECONDS)
     try:

@@ -61,8 +61,6 @@ def text(longest: int, pattern: re.Pattern[str] | None = None, *, optional: bool
 
 
 def number(low: float = 0, high: float = LARGEST_NUMBER, *, whole: bool = True, optional: bool = False) -> Field:
-    """A finite number in a range."""
-
     def accepts(value: Any) -> bool:  # noqa: ANN401 (JSON)
         if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
             return False
@@ -76,7 +74,6 @@ def truth(*, optional: bool = False) -> Field:
 
 
 def moment(*, optional: bool = False) -> Field:
-    """A time with a zone, as text."""
     return Field("a time", lambda value: isinstance(value, str) and _is_moment(value), optional)
 
 
@@ -84,27 +81,15 @@ def one_of(*values: str, optional: bool = False) -> Field:
     return Field("one of the known words", lambda value: isinstance(value, str) and value in values, optional)
 
 
-def documents(fields: Mapping[str, Field], most: int, *, optional: bool = False) -> Field:
-    """A list of documents with these fields."""
-
-    def accepts(value: Any) -> bool:  # noqa: ANN401 (JSON)
-        return isinstance(value, list) and len(value) <= most and all(_fits(each, fields) for each in value)
-
-    return Field(f"a list of at most {most:,} documents", accepts, optional)
-
-
-def texts(most: int, longest: int, *, optional: bool = False) -> Field:
-    each = text(longest)
+def list_of(accepts: Callable[[Any], bool], most: int, what: str, *, optional: bool = False) -> Field:
     return Field(
-        f"a list of at most {most:,} texts",
-        lambda value: isinstance(value, list) and len(value) <= most and all(map(each.accepts, value)),
+        f"a list of at most {most:,} {what}",
+        lambda value: isinstance(value, list) and len(value) <= most and all(map(accepts, value)),
         optional,
     )
 
 
 def json_of(content: Callable[[Any], bool], *, optional: bool = False) -> Field:
-    """JSON as text, with a content of this kind."""
-
     def accepts(value: Any) -> bool:  # noqa: ANN401 (JSON)
         if not LONG.accepts(value):
             return False
@@ -128,7 +113,6 @@ def _is_moment(value: str) -> bool:
 
 
 def _fits(document: Any, fields: Mapping[str, Field]) -> bool:  # noqa: ANN401 (JSON)
-    """True for a document in which each of these fields has a value that fits."""
     return isinstance(document, Mapping) and not any(True for _ in _misfits(document, fields))
 
 
@@ -159,7 +143,7 @@ _COMMIT = {
     "author": text(LONGEST_REASON),
     "subject": text(LONGEST_REASON),
 }
-_COMMITS = documents(_COMMIT, 1_000, optional=True)
+_COMMITS = list_of(lambda value: _fits(value, _COMMIT), 1_000, "documents", optional=True)
 _FOLDER = text(4_096)
 _TURN = {"new_pid": _PID, "error": text(LONGEST_TEXT, optional=True), "rests": text(LONGEST_TEXT, optional=True)}
 
@@ -182,8 +166,8 @@ DETAILS: Mapping[str, Field] = {
     "commits_reverted": number(optional=True),
     "commits": _COMMITS,
     "dropped": _COMMITS,
-    "files": documents({"path": text(4_096)}, 10_000, optional=True),
-    "notes": texts(1_000, LONGEST_TEXT, optional=True),
+    "files": list_of(lambda value: _fits(value, {"path": _FOLDER}), 10_000, "documents", optional=True),
+    "notes": list_of(LONG.accepts, 1_000, "texts", optional=True),
     "undone_task_id": text(128, TASK_ID, optional=True),
     "report_path": text(4_096, optional=True),
     "report_sha256": text(64, optional=True),
@@ -210,7 +194,7 @@ def _is_outcome(value: Any) -> bool:  # noqa: ANN401 (JSON)
         return False
     turns = value.get("workers") or {}
     if not isinstance(turns, Mapping):  # a list of ids, of a command that isn't about code
-        return texts(MOST_WORKERS, 64).accepts(turns)
+        return list_of(text(64).accepts, MOST_WORKERS, "texts").accepts(turns)
     return all(
         WORKER_ID.fullmatch(name) and (not isinstance(turn, Mapping) or _fits(turn, _TURN))
         for name, turn in turns.items()
@@ -229,7 +213,9 @@ _EXACT: Mapping[Table, Mapping[str, Field]] = {
         "params_json": json_of(lambda value: isinstance(value, Mapping)),
         "approvals_json": json_of(lambda value: isinstance(value, list)),
         "details_json": json_of(_is_outcome, optional=True),
-        "progress_json": json_of(documents(_STEP, MOST_PROGRESS).accepts, optional=True),
+        "progress_json": json_of(
+            list_of(lambda value: _fits(value, _STEP), MOST_PROGRESS, "steps").accepts, optional=True
+        ),
     },
     audit_log: {
         "created_at": text(64),  # somebody may have altered the trail, and its hash shows it
@@ -344,17 +330,12 @@ PRESENCE: Mapping[str, Field] = {
 SNAPSHOT: Mapping[str, Field] = {
     "life": text(128),
     "number": number(),
-    "workers": Field(f"a list of at most {MOST_WORKERS:,} workers", lambda value: _is_list(value, MOST_WORKERS)),
-    "readings": Field(f"a list of at most {MOST_READINGS:,} readings", lambda value: _is_list(value, MOST_READINGS)),
+    "workers": list_of(lambda _: True, MOST_WORKERS, "workers"),
+    "readings": list_of(lambda _: True, MOST_READINGS, "readings"),
 }
 
 
-def _is_list(value: Any, most: int) -> bool:  # noqa: ANN401 (JSON)
-    return isinstance(value, list) and len(value) <= most
-
-
 def decode_snapshot(document: Any) -> Document:  # noqa: ANN401 (JSON)
-    """A host's look at itself."""
     snapshot = decode("snapshot", document, SNAPSHOT)
     snapshot["workers"] = [decode("worker", each, WORKER) for each in snapshot["workers"]]
     snapshot["readings"] = [decode("condition", each, READING) for each in snapshot["readings"]]

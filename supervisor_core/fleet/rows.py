@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from supervisor_core.alerts.flips import current_host_conditions
 from supervisor_core.commands.addresses import Address, details_with_addresses, with_addresses, workers_in
 from supervisor_core.commands.targets import can_have_address
 from supervisor_core.common.errors import SupervisorError
@@ -25,6 +26,7 @@ from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.tables import audit_log, flips, forwarding, jobs
+from supervisor_core.workers.conditions.rules import LINK, Condition, Reading, Target, TargetReading
 
 MOST_ROWS = 500
 MOST_CHARACTERS = 400_000
@@ -60,12 +62,7 @@ class Position(NamedTuple):
     def of(cls, document: Mapping[str, Any]) -> Position:
         return cls(*(int(document[name]) for name in cls._fields))
 
-    def and_then(self, other: Position) -> Position:
-        """The position after rows that reach up to another one."""
-        return Position(*map(max, self, other))
-
     def is_behind(self, other: Position) -> bool:
-        """True if the other one has rows that this one hasn't."""
         return any(own < new for own, new in zip(self, other, strict=True))
 
     def check_kept(self, host: str, newest: Position) -> None:
@@ -101,27 +98,34 @@ def copied_changes(connection: Connection, origin: Origin) -> int | None:
 
 
 def newest_rows(connection: Connection, supervisor_id: str) -> Position:
-    """The newest rows of this host's ledger. Three index lookups."""
     changed = connection.execute(select(func.max(jobs.c.changed))).scalar() or 0
     return Position(changed, _newest_audit(connection, supervisor_id), _newest_flip(connection, supervisor_id))
 
 
 def rows_after(connection: Connection, supervisor_id: str, position: Position) -> dict[str, list[Row]]:
-    changed = select(jobs).where(jobs.c.changed > position.jobs).order_by(jobs.c.changed)
+    newer = select(jobs).where(jobs.c.changed > position.jobs).order_by(jobs.c.changed)
     own = audit_log.c.supervisor_id == supervisor_id
     trail = select(audit_log).where(own, audit_log.c.audit_id > position.audit).order_by(audit_log.c.audit_id)
     mine = flips.c.supervisor_id == supervisor_id
     turns = select(flips).where(mine, flips.c.flip_id > position.flips).order_by(flips.c.flip_id)
     room = MOST_CHARACTERS
     found: dict[str, list[Row]] = {}
-    for table, query in ((jobs, changed), (audit_log, trail), (flips, turns)):
-        rows, size = _some(connection, query, room)
-        room = max(0, room - size)
-        found[table.name] = rows
-    found[jobs.name] = [
-        {**row, "details_json": reports.fitting_details(row["details_json"])}
-        for row in _with_their_change(connection, found[jobs.name])
-    ]
+    for table, query in ((jobs, newer), (audit_log, trail), (flips, turns)):
+        rows = found[table.name] = []
+        if room <= 0:
+            continue
+        with connection.execute(query.limit(MOST_ROWS), execution_options={"yield_per": 50}) as result:
+            for row in result.mappings():  # at least one
+                rows.append(dict(row))
+                room -= sum(len(value) for value in row.values() if isinstance(value, str))
+                if room < 0:
+                    break
+    if changed := found[jobs.name]:  # with all of the last change: a position can't part what one statement changed
+        others = select(jobs).where(jobs.c.changed == changed[-1]["changed"])
+        others = others.where(jobs.c.job_id.not_in([row["job_id"] for row in changed]))
+        changed += [dict(row) for row in connection.execute(others).mappings()]
+    for job in changed:
+        job["details_json"] = reports.fitting_details(job["details_json"])
     return {name: [_as_json(row) for row in rows] for name, rows in found.items()}
 
 
@@ -149,7 +153,9 @@ def take_rows(
     if trail:
         _check_chain(connection, host, trail)
     trail = [{**row, "command": chain.command_of(row["action"], chain.details_of(row))} for row in trail]
-    flipped = _new_flips(connection, host, reports.decode_rows(flips, found, now))
+    flipped = reports.decode_rows(flips, found, now)
+    known = _newest_flip(connection, host) if flipped else 0
+    flipped = [{**row, "supervisor_id": host} for row in flipped if row["flip_id"] > known]
     changed = reports.decode_rows(jobs, found, now)
     for table, some in ((audit_log, trail), (flips, flipped)):
         if some:
@@ -157,8 +163,9 @@ def take_rows(
     job_rows = [_with_addresses(host, row) for row in changed if can_have_address(host, row["worker_id"])]
     for claim in remote.take_reports(connection, hub_id, job_rows, now, place):
         note_refused_report(connection, hub_id, host, f"{host} reported {claim.reason}", now)
-    for command in filter(None, map(refused_command, trail)):
-        remote.take_refusal(connection, hub_id, host, command.task_id, command.words, now)
+    for row in trail:
+        if (row["actor"], row["action"]) == (HUB_ID, REFUSED) and row["task_id"]:
+            remote.take_refusal(connection, hub_id, host, row["task_id"], refused_because(row["details_json"]), now)
     position = Position(
         max((int(row["changed"]) for row in changed), default=0),
         trail[-1]["audit_id"] if trail else 0,
@@ -173,13 +180,7 @@ def take_rows(
     return position
 
 
-def _new_flips(connection: Connection, host: str, found: Sequence[Row]) -> list[Row]:
-    known = _newest_flip(connection, host) if found else 0
-    return [{**row, "supervisor_id": host} for row in found if row["flip_id"] > known]
-
-
 def _with_addresses(host: str, job: Row) -> Row:
-    """A host's job with the addresses of its workers, also in commands that it names."""
     own = job["worker_id"]
     named = {**job, "worker_id": str(Address(host, own))}
     details, steps = json.loads(job["details_json"] or "{}"), json.loads(job["progress_json"] or "[]")
@@ -218,51 +219,8 @@ def _newest_flip(connection: Connection, supervisor_id: str) -> int:
     return connection.execute(query).scalar() or 0
 
 
-def _some(connection: Connection, query: Any, room: int) -> tuple[list[Row], int]:  # noqa: ANN401 (a select)
-    """The first rows of a query that fit into a message, at least one while there is room."""
-    rows: list[Row] = []
-    size = 0
-    if not room:
-        return rows, size
-    with connection.execute(query.limit(MOST_ROWS), execution_options={"yield_per": 50}) as result:
-        for row in result.mappings():
-            rows.append(dict(row))
-            size += sum(len(value) for value in row.values() if isinstance(value, str))
-            if size > room:
-                break
-    return rows, size
-
-
-def _with_their_change(connection: Connection, rows: list[Row]) -> list[Row]:
-    """Add the other jobs of the last change, because a position can't part those that one statement changed."""
-    if not rows:
-        return rows
-    last = rows[-1]["changed"]
-    known = {row["job_id"] for row in rows}
-    same = connection.execute(select(jobs).where(jobs.c.changed == last)).mappings()
-    return rows + [dict(row) for row in same if row["job_id"] not in known]
-
-
 def _as_json(row: Row) -> Row:
     return {name: to_text(value) if isinstance(value, datetime) else value for name, value in row.items()}
-
-
-class RefusedCommand(NamedTuple):
-    """A command of the hub that its host doesn't follow."""
-
-    task_id: str
-    words: str
-
-
-def is_refusal(row: Mapping[str, Any]) -> bool:
-    return (row["actor"], row["action"]) == (HUB_ID, REFUSED)
-
-
-def refused_command(row: Mapping[str, Any]) -> RefusedCommand | None:
-    """The command that this row is about; None for other rows."""
-    if not (is_refusal(row) and row["task_id"]):
-        return None
-    return RefusedCommand(str(row["task_id"]), refused_because(row["details_json"]))
 
 
 REFUSAL_INTERVAL = timedelta(minutes=10)
@@ -290,3 +248,29 @@ def refused_because(details: str) -> str:
     except (ValueError, TypeError, KeyError, AttributeError):
         return "it doesn't say why"
     return words if count == 1 else f"{words} ({count:,} times)"
+
+
+RECENT = timedelta(hours=1)
+"""So long a host has an alert after its last refusal."""
+
+MOST_REFUSALS = 1000
+
+
+def refusal_readings(connection: Connection, hub_id: str, now: datetime) -> list[TargetReading]:
+    """The links of the hosts that have refused messages lately, and of those for which that's over."""
+    columns = ("supervisor_id", "target_id", "created_at", "details_json")
+    query = select(*(audit_log.c[name] for name in columns))
+    lately = (audit_log.c.actor == HUB_ID, audit_log.c.action == REFUSED, audit_log.c.created_at > now - RECENT)
+    found: dict[Target, Reading] = {}
+    rows = connection.execute(query.where(*lately).order_by(audit_log.c.created_at.desc()).limit(MOST_REFUSALS))
+    for owner, about, at, details in rows:
+        by_hub = owner == hub_id
+        target = Target(LINK, str(about if by_hub else owner))
+        newest = found.get(target)
+        check = "Check that host" if by_hub else "Check who can publish to the NATS server"
+        words = newest.reason if newest else f"{refused_because(details)}. {check}"
+        found[target] = Reading(Condition.REFUSED, words, min(at, now))
+    for target, known in current_host_conditions(connection, hub_id).items():
+        if target.kind == LINK and known.condition is Condition.REFUSED and target not in found:
+            found[target] = Reading(Condition.WELL, "no message was refused for an hour", now)
+    return [TargetReading(target, reading) for target, reading in found.items()]

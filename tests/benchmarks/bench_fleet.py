@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
@@ -29,18 +28,13 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import to_text
-from supervisor_core.fleet import keys
 from supervisor_core.fleet.hub.dispatch import SENT_AT_ONCE, CommandDispatcher
-from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
-from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.joining import apply_members
-from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.questions import USUAL_SECONDS, PresenceMessage
-from supervisor_core.fleet.signing import CommandMessage, read_command
+from supervisor_core.fleet.keys import CommandMessage, KeyPair, read_command
+from supervisor_core.fleet.members import FleetMembers, apply_members
+from supervisor_core.fleet.questions import USUAL_SECONDS, Asker, PresenceMessage
 from supervisor_core.fleet.transport import subjects
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.connection import FleetConnection, FleetMessage
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import tables
 from supervisor_core.storage.store import Ledger
@@ -87,7 +81,7 @@ class LightHost:
                         await message.acknowledge()
                         self.bare.append(time.time())
                         continue
-                    command = read_command(message.data, self.name, partial(keys.verify, self._hub_key))
+                    command = read_command(message.data, self.name, self._hub_key)
                     self._row = _row_of(self.name, command)
                     await message.acknowledge()
                     self.received.append(time.time())

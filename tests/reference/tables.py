@@ -11,7 +11,7 @@ from sqlalchemy.types import TypeEngine
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import Hush
 from supervisor_core.code.watch.rules import BakeState
-from supervisor_core.fleet.members.membership import HostState
+from supervisor_core.fleet.members import HostState
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.schedules.rules import RunState, ScheduleState
 from supervisor_core.jobs.model import JobState, RollingState

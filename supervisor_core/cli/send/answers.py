@@ -113,7 +113,7 @@ def logs(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
 def _logs_elsewhere(config: SupervisorConfig, workers: Sequence[str], count: int) -> list[WorkerLog]:
     if not workers:
         return []
-    from supervisor_core.fleet.values import load_answers, load_log
+    from supervisor_core.fleet.questions import load_answers, load_log
 
     found: list[WorkerLog] = []
     for each in relayed(config, "logs", workers, count):
@@ -198,8 +198,7 @@ def _explained_elsewhere(config: SupervisorConfig, workers: Sequence[str]) -> tu
     """The explanations of other hosts, and the problems of those that don't answer."""
     if not workers:
         return [], []
-    from supervisor_core.fleet.questions import HostError
-    from supervisor_core.fleet.values import load_answers, load_explanation
+    from supervisor_core.fleet.questions import HostError, load_answers, load_explanation
 
     found, problems = list[Explanation](), list[str]()
     for each in relayed(config, "why", workers):

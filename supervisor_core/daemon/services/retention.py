@@ -34,7 +34,7 @@ from supervisor_core.daemon.services.retention_rules import (
     Retention,
     RetentionScope,
 )
-from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.members import FleetMembers
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.drive_files import open_folder
 from supervisor_core.host.old_files import delete_old, next_sweep, note_part, note_sweep, parts_done

@@ -22,8 +22,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership, systemd
 from supervisor_core.daemon.control.server import ControlServer, stop_answer
-from supervisor_core.fleet.hub.ledger import error_words
-from supervisor_core.fleet.hub.lock import HubLock, HubMachine
+from supervisor_core.fleet.hub.ledger import HubLock, HubMachine, error_words
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import record

@@ -26,11 +26,9 @@ from supervisor_core.commands.command import Command, Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.signing import CommandMessage
+from supervisor_core.fleet.keys import CommandMessage, KeyPair
 from supervisor_core.fleet.transport import subjects
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.messages import FleetUnavailable, NoAnswer
+from supervisor_core.fleet.transport.connection import FleetConnection, FleetUnavailable, NoAnswer
 from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
 from supervisor_core.intake.rolling import rows as rolling
@@ -65,8 +63,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """One message: a command for workers of one host."""
-
     host: str
     jobs: tuple[Job, ...]
     turn: datetime
@@ -134,7 +130,11 @@ class CommandDispatcher(Service):
             except SupervisorError as error:
                 problem = str(error)
             if time.monotonic() >= self._followed_up + FOLLOW_UP_SECONDS:
-                problem = await self._follow_up_late() or problem
+                try:
+                    await self._follow_up()
+                    self._followed_up = time.monotonic()
+                except SupervisorError as error:
+                    problem = str(error)
             if problem and problem != self._problem:
                 log.warning("commands to other hosts are waiting: %s", problem)
             self._problem = problem
@@ -157,38 +157,34 @@ class CommandDispatcher(Service):
         places, sent, known = asyncio.Semaphore(SENT_AT_ONCE), list[Job](), frozenset(self._hosts())
         gone = [job for order in found if order.host not in known for job in order.jobs]
         by_host: dict[str, list[_Order]] = {}
-        for order in (*unreported, *await self._begin_sending([order for order in found if order.host in known])):
+        orders = [order for order in found if order.host in known]
+        if orders:  # without the jobs that were cancelled meanwhile; the others can't be any more
+            some = [job for order in orders for job in order.jobs]
+            begin = partial(remote.begin_sending, some=some, now=datetime.now(UTC))
+            waiting = await self._blocking(self._ledger.write, begin)
+            left = [replace(order, jobs=tuple(job for job in order.jobs if job.job_id in waiting)) for order in orders]
+            orders = [order for order in left if order.jobs]
+        for order in (*unreported, *orders):
             by_host.setdefault(order.host, []).append(order)
         receivers, too_large = [host for host in by_host if host in known], list[Job]()
         results = await asyncio.gather(
             *(self._send_all(by_host[host], places, sent, too_large) for host in receivers),
             return_exceptions=True,
         )
-        if any(isinstance(result, BaseException) for result in results):
-            self._resend = self._resend or bool(unreported)
-        if any(isinstance(result, NoAnswer) for result in results):
+        failures = [result for result in results if isinstance(result, BaseException)]
+        self._resend = self._resend or bool(failures and unreported)
+        if any(isinstance(failure, NoAnswer) for failure in failures):
             self.on_lost_stream()
         if sent:
             crashpoints.reach("fleet.send:after")
         if sent or gone or too_large:
             await self._blocking(self._ledger.write, lambda connection: self._note(connection, sent, gone, too_large))
-        failures = [result for result in results if isinstance(result, BaseException)]
         for host, result in zip(receivers, results, strict=True):
             if isinstance(result, SupervisorError):
                 self._failed_until[host] = time.monotonic() + RETRY_SECONDS
         if failures:
             raise failures[0]
         return sum(len(order.jobs) for order in found) >= AT_ONCE
-
-    async def _begin_sending(self, orders: Sequence[_Order]) -> list[_Order]:
-        """The messages without the jobs that were cancelled meanwhile; the others can't be any more."""
-        some = [job for order in orders for job in order.jobs]
-        if not some:
-            return []
-        begin = partial(remote.begin_sending, some=some, now=datetime.now(UTC))
-        waiting = await self._blocking(self._ledger.write, begin)
-        left = [replace(order, jobs=tuple(job for job in order.jobs if job.job_id in waiting)) for order in orders]
-        return [order for order in left if order.jobs]
 
     async def _send_all(
         self, orders: Sequence[_Order], places: asyncio.Semaphore, sent: list[Job], too_large: list[Job]
@@ -197,9 +193,12 @@ class CommandDispatcher(Service):
         for order in orders:
             first = order.jobs[0]
             until = order.turn + self._deadline
-            message = CommandMessage(
-                order.host, _command_of(order.jobs), first.door, first.filed_at, until, tuple(first.approvals)
+            workers = tuple(address_of(job.worker_id).worker_id for job in order.jobs)
+            target, params = workers[0] if len(workers) == 1 else " ".join(workers), of_one_batch(first.params)
+            command = Command(
+                first.command, target, workers, params, first.label, issuer=first.issuer, task_id=first.task_id
             )
+            message = CommandMessage(order.host, command, first.door, first.filed_at, until, tuple(first.approvals))
             message_id = f"{first.task_id}/{order.host}/{first.job_id}"
             data = message.encode(self._key)
             if len(data) > MAX_PAYLOAD - HEADERS:
@@ -215,20 +214,14 @@ class CommandDispatcher(Service):
     def _note(self, connection: Connection, sent: Sequence[Job], gone: Sequence[Job], too_large: Sequence[Job]) -> None:
         now, hub_id = datetime.now(UTC), self._ledger.supervisor_id
         remote.note_sent(connection, sent, now)
-        for job in gone:
-            words = f"{_host_of(job)} isn't a host of this fleet any more, so the command isn't sent."
-            take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
+        reasons = [
+            (job, f"{_host_of(job)} isn't a host of this fleet any more, so the command isn't sent.") for job in gone
+        ]
         for job in too_large:
             words = f"The command is too large for a message to {_host_of(job)}, so it isn't sent. Nothing was done."
+            reasons.append((job, words))
+        for job, words in reasons:
             take(connection, hub_id, jobs.refuse(job, Outcome.failed(words), now), now)
-
-    async def _follow_up_late(self) -> str:
-        try:
-            await self._follow_up()
-        except SupervisorError as error:
-            return str(error)
-        self._followed_up = time.monotonic()
-        return ""
 
     async def _follow_up(self) -> None:
         """Say on the cards which hosts are unresponsive and until when they may start it, then that they haven't
@@ -313,11 +306,3 @@ def _orders_of(connection: Connection, waiting: Sequence[Job]) -> list[_Order]:
 
 def _host_of(job: Job) -> str:
     return address_of(job.worker_id).host
-
-
-def _command_of(some: Sequence[Job]) -> Command:
-    first = some[0]
-    workers = tuple(address_of(job.worker_id).worker_id for job in some)
-    target = workers[0] if len(workers) == 1 else " ".join(workers)
-    command = Command(first.command, target, workers, of_one_batch(first.params), first.label)
-    return replace(command, issuer=first.issuer, task_id=first.task_id)

@@ -15,16 +15,23 @@ from supervisor_core.code.watch.rules import WatchedWorker, watched_elsewhere
 from supervisor_core.commands.addresses import Address, address_of, by_host, is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.conditions import Facts, facts_of
+from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
-from supervisor_core.diagnosis.why.model import Explanation
+from supervisor_core.diagnosis.why.model import Cause, Explanation, Finding
 from supervisor_core.diagnosis.worker_logs import WorkerLog
-from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
-from supervisor_core.fleet.questions import HostAway, Question
+from supervisor_core.fleet.questions import (
+    Asker,
+    HostAway,
+    Question,
+    load_answers,
+    load_commit,
+    load_explanation,
+    load_log,
+)
 from supervisor_core.fleet.reports import USAGE, decode
-from supervisor_core.fleet.values import load_answers, load_commit, load_explanation, load_log, unexplained
 
 if TYPE_CHECKING:
     from supervisor_core.daemon.status import LiveView
@@ -54,7 +61,6 @@ class Fleet:
         self._code = code
 
     async def look(self) -> Documents:
-        """The status of all workers: live here, as last reported elsewhere."""
         return [*await self._view.documents(), *self._hosts.workers()]
 
     async def detailed(self) -> Documents:
@@ -63,7 +69,6 @@ class Fleet:
         return [*own, *({**worker, **usage.get(worker["id"], {})} for worker in self._hosts.workers())]
 
     async def versions(self) -> dict[str, str]:
-        """The commit of each worker's checkout, where it's known."""
         usage = await self._usage_elsewhere(ANSWER_SECONDS)
         elsewhere = {address: each["commit"] for address, each in usage.items() if each["commit"]}
         return {**await self._view.versions(), **elsewhere}
@@ -94,7 +99,7 @@ class Fleet:
 
         async def ask(host: str, ids: list[str]) -> tuple[str, list[T] | SupervisorError]:
             try:
-                answer = await self._ask(host, question, {**about, "workers": ids}, seconds)
+                answer, _ = await self._ask(host, question, {**about, "workers": ids}, seconds)
                 return host, load_answers(host, answer, load)
             except SupervisorError as error:
                 return host, error
@@ -113,7 +118,6 @@ class Fleet:
         }
 
     async def written(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
-        """The newest lines that these workers wrote, in their order."""
         own, elsewhere = _split_by_host(workers)
         asking = asyncio.ensure_future(self._ask_each(Question.LOGS, elsewhere, load_log, ANSWER_SECONDS, count=count))
         logs = await self._view.newest_output(own, count) if own else []
@@ -134,7 +138,10 @@ class Fleet:
         for host, answer in await asking:
             if isinstance(answer, SupervisorError):
                 problem, now = str(answer), datetime.now(UTC)
-                explanations += [unexplained(str(Address(host, each)), problem, now) for each in elsewhere[host]]
+                for worker_id in elsewhere[host]:
+                    address = str(Address(host, worker_id))
+                    finding = Finding(Cause.NOT_KNOWN, (WorkerName(address), f" can't be explained: {problem}"))
+                    explanations.append(Explanation(address, now, fine=False, found=finding))
             else:
                 explanations += answer
         return sorted(explanations, key=lambda each: each.fine)
@@ -166,11 +173,15 @@ class Fleet:
 
     def find(self, workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
         """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
+
+        def load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
+            return load_commit(document["commit"]), int(document["place"])
+
         own, elsewhere = _split_by_host(workers)
         if own:
             return self._code.find(own, name, most)
         # The same code is on all of them, or it isn't the same commit.
-        found = self._ask_first(Question.FIND, elsewhere, _load_place, name=name, most=most) if elsewhere else []
+        found = self._ask_first(Question.FIND, elsewhere, load_place, name=name, most=most) if elsewhere else []
         return found[0] if found else None
 
     def _ask_first(
@@ -190,10 +201,6 @@ class Fleet:
             raise found
         return found
 
-    def configuration(self, own: SupervisorConfig) -> SupervisorConfig:
-        """This host's configuration with the workers of all hosts, and their teams."""
-        return fleet_configuration(own, self._hosts.announced())
-
     async def relay(self, question: str, workers: Sequence[str], count: int) -> Documents:
         """The answers of the hosts of these workers as they come, for `supervisor why` and `supervisor logs`."""
         if question not in (Question.WHY, Question.LOGS):
@@ -208,13 +215,11 @@ class Fleet:
         ]
 
     def last_lines(self, address: str, count: int) -> Sequence[str]:
-        """The newest lines that a worker of another host wrote. It blocks."""
         (log,) = self._ask.wait(self.written([address], count), ANSWER_SECONDS + MARGIN_SECONDS)
         return log.lines
 
 
 def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[str, Any]]) -> SupervisorConfig:
-    """The configuration of a hub with the workers of its hosts, the hosts by name, and their teams."""
     workers = dict(own.workers)
     teams = dict(own.teams)
     for address in sorted(announced, key=lambda each: address_of(each).host):
@@ -229,7 +234,6 @@ def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[s
 
 @lru_cache(MOST_KEPT)
 def _settings(address: str, team: str, *, enabled: bool) -> WorkerSettings:
-    """A worker of another host, as far as the hub must know it."""
     worker = WorkerSettings.model_construct(command=("elsewhere",), team=team, enabled=enabled)
     worker._id = address  # noqa: SLF001 (a key only its parent knows)
     return worker
@@ -244,10 +248,6 @@ def _load_preview(host: str, document: Mapping[str, Any]) -> dict[str, Any]:
         "checkout": f"{host}:{checkout}" if checkout else checkout,
         "workers": [{**each, "id": str(Address(host, str(each["id"])))} for each in document["workers"]],
     }
-
-
-def _load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
-    return load_commit(document["commit"]), int(document["place"])
 
 
 def _split_by_host(workers: Collection[str]) -> tuple[list[str], dict[str, list[str]]]:

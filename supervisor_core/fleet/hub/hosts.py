@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection
 
-from supervisor_core.commands.addresses import Address
+from supervisor_core.commands.addresses import SILENT, Address, address_of
 from supervisor_core.commands.targets import LONGEST_ADDRESS, can_have_address
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.times import to_text
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.hub.host_questions import Asker
-from supervisor_core.fleet.hub.known_hosts import (
-    MOST_BYTES,
-    MOST_ROWS,
-    SERVER,
-    UNSEEN,
-    KnownHost,
-    UnstoredWorkers,
-    addressed,
-    as_known,
-    has_news,
-    is_cut_off,
-    last_sign,
-    newly_silent,
-    silence_in_words,
+from supervisor_core.fleet.members import FleetHost, FleetMembers, HostNews, HostState
+from supervisor_core.fleet.questions import (
+    LONGEST_SECONDS,
+    USUAL_SECONDS,
+    Asker,
+    HostError,
+    PresenceMessage,
+    Question,
+    read_presence,
+    read_reading,
 )
-from supervisor_core.fleet.hub.refusals import refusal_readings
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers, HostNews, HostState
-from supervisor_core.fleet.questions import HostError, Question, read_presence, read_reading
 from supervisor_core.fleet.reports import InvalidReport, decode_snapshot
 from supervisor_core.fleet.rows import Origin, Position
 from supervisor_core.fleet.transport.connection import FleetConnection
@@ -46,6 +41,37 @@ from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Conditi
 
 if TYPE_CHECKING:
     from supervisor_core.daemon.composition import DaemonServices
+
+MISSED = 3.0
+"""A host from which so many messages are missing is silent."""
+
+CUT_OFF_SECONDS = 15.0
+"""The time after which a hub without a connection says so."""
+
+SERVER = "NATS server"
+"""Its name among the silent ones; no host can have it."""
+
+UNSEEN: Mapping[str, Any] = {
+    "state": "stopped",
+    "health": "unknown",
+    "reason": "its host hasn't connected since the hub's start",
+    "fine": True,
+    "pid": None,
+    "paused": False,
+    "quarantined": False,
+    "muted_until": None,
+    "muted_for": None,
+    "started_at": None,
+    "last_health_at": None,
+    "last_error": None,
+}
+"""The status of a worker whose host hasn't connected yet."""
+
+MOST_ROWS, MOST_BYTES = 3_000, 2_000_000
+"""The rows and the bytes of its reports that the hub takes from one host in a minute. A host that was away for weeks
+needs some minutes more; one that has gone wild, or was taken over, fills no disk and delays nobody."""
+
+MINUTE = 60.0
 
 LOOK_SECONDS = 1.0
 """The interval of looks for silent hosts."""
@@ -74,9 +100,78 @@ AT_ONCE = 32
 log = logging.getLogger(__name__)
 
 
-class _OverBudget(Exception):
-    """A host has reported too much in this minute."""
+@dataclass(eq=False, slots=True)
+class KnownHost:
+    name: str
+    since: datetime
+    """The time of its first sign, or of the hub's start."""
+    is_new: bool = False
+    """True if it has joined, and hadn't connected by then: somebody is setting it up."""
+    presence: PresenceMessage | None = None
+    heard_at: datetime | None = None
+    """By the hub's clock."""
+    snapshot: tuple[str, int] | None = None
+    """The run of its daemon and the number of the snapshot that the hub has."""
+    have: tuple[str, Position] | None = None
+    """Its ledger's id, and the newest rows of it that the hub has."""
+    workers: list[dict[str, Any]] = field(default_factory=list)
+    """Its workers' status, by their addresses."""
+    unstored: list[dict[str, Any]] | None = None
+    """The same, if they have changed: they are shown once they are stored, and can be named in commands."""
+    silent: bool = False
+    trouble: str = ""
+    is_set_aside: bool = False
+    """True if its last report wasn't valid: what is known of its workers may be wrong."""
+    minute: float = -math.inf
+    """The beginning of the minute, by the monotonic clock, in which it has reported so many rows and bytes."""
+    rows: int = 0
+    bytes: int = 0
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
 
+
+def newly_silent(hosts: Iterable[KnownHost], link: FleetConnection) -> list[KnownHost]:
+    """The hosts that have said nothing for too long, at a time at which the server answered us.
+
+    Those that fell silent together are told together: the first waits until the last of them is known.
+    """
+    if not link.connected:
+        return []
+    missed = [(host, _missed(host, link)) for host in hosts if not host.silent]
+    most = max((each for _, each in missed), default=0.0)
+    others = any(MISSED - 1 < each <= MISSED for _, each in missed)
+    if most <= MISSED or (others and most <= MISSED + 1):
+        return []
+    return [host for host, each in missed if each > MISSED]
+
+
+def _missed(host: KnownHost, link: FleetConnection) -> float:
+    quiet = link.heard_at - max(host.heard_at or host.since, link.since)
+    if host.presence is None:  # it says its interval when it speaks; until then it may have answered a question
+        return quiet.total_seconds() / (USUAL_SECONDS if host.heard_at is None else LONGEST_SECONDS)
+    return quiet.total_seconds() / host.presence.every
+
+
+def is_cut_off(link: FleetConnection, now: datetime) -> bool:
+    return not link.connected and now - link.since > timedelta(seconds=CUT_OFF_SECONDS)
+
+
+def as_known(host: KnownHost, worker: dict[str, Any], *, cut_off: bool) -> dict[str, Any]:
+    """The status of a worker; of a silent host's, or of one that is set aside, nobody knows whether it runs."""
+    if not (host.silent or cut_off):
+        if host.is_set_aside:
+            return {**worker, "health": "unknown", "fine": False, "reason": f"{host.name} is set aside: {host.trouble}"}
+        return worker
+    seen = f"last seen {host.heard_at:%H:%M} UTC" if host.heard_at else "not connected since the hub's start"
+    words = f"the {SERVER} can't be reached" if cut_off else f"{host.name} is unresponsive"
+    return {**worker, "health": "unknown", "fine": False, "reason": f"{words}, {seen}", SILENT: seen}
+
+
+def in_fleet(name: str, worker: Mapping[str, Any]) -> dict[str, Any]:
+    return {**worker, "id": str(Address(name, str(worker["id"]))), "host": name}
+
+
+class _OverBudget(Exception):
     def __init__(self, wait_seconds: float) -> None:
         super().__init__(f"more than {MOST_ROWS:,} rows or {MOST_BYTES / 1e6:g} MB in a minute; the rest is read later")
         self.wait_seconds = wait_seconds
@@ -117,11 +212,9 @@ class FleetHosts(Service):
         """Why a worker can't be named, by host."""
 
     def problem(self) -> str:
-        """The hosts whose rows can't be copied."""
         return "; ".join(f"{host.name}: {host.trouble}" for host in self.hosts.values() if host.trouble)
 
     def hear(self, name: str, data: bytes) -> None:
-        """Take a message on a host's presence subject."""
         host = self.hosts.get(name)
         if host is None:  # it has joined since the last look, and is known with the next one
             return
@@ -135,7 +228,9 @@ class FleetHosts(Service):
         if host.silent:
             self._note_silence(host, silent=False)
             self._daemon.on_silence_changed()
-        if has_news(host, presence):
+        newest = presence.ledger, presence.life, presence.snapshot
+        known = host.have and (host.have[0], *(host.snapshot or ()))
+        if host.have is None or newest != known or host.have[1].is_behind(Position.of(presence.position)):
             host.woken.set()
             self._follow(host)
 
@@ -147,7 +242,12 @@ class FleetHosts(Service):
     def silent(self) -> dict[str, str]:
         """The silent hosts, in words. Without its own connection, the hub knows nothing of them, and says just that."""
         now = datetime.now(UTC)
-        found = {host.name: silence_in_words(host) for host in self.hosts.values() if host.silent}
+        found = {}
+        for host in self.hosts.values():
+            if host.silent:
+                at = host.heard_at
+                since = f"no message since {at:%H:%M:%S} UTC" if at else "not connected since the hub's start"
+                found[host.name] = f"{since}; its workers may still run"
         if self.hosts and is_cut_off(self._link, now):
             found[SERVER] = f"it can't be reached since {self._link.since:%H:%M:%S} UTC; commands to other hosts wait"
         return found
@@ -158,8 +258,14 @@ class FleetHosts(Service):
         return {name: reason for name, reason in self.silent().items() if name not in new}
 
     def links(self) -> dict[str, dict[str, Any]]:
-        """The last sign of each host, and why it can't be followed, for `supervisor fleet list`."""
-        return {name: last_sign(host) for name, host in self.hosts.items()}
+        return {
+            name: {
+                "seen_at": to_text(host.heard_at) if host.heard_at else None,
+                "silent": host.silent,
+                "trouble": host.trouble,
+            }
+            for name, host in self.hosts.items()
+        }
 
     def announced(self) -> dict[str, Mapping[str, Any]]:
         """The workers of all hosts by their addresses, as their hosts announce them."""
@@ -169,7 +275,7 @@ class FleetHosts(Service):
         for member in members:
             if member.state is HostState.JOINED and member.host_id not in self.hosts:
                 known = KnownHost(member.host_id, datetime.now(UTC), is_new=member.last_seen_at is None)
-                known.workers = [addressed(known.name, {**UNSEEN, **each}) for each in member.announced]
+                known.workers = [in_fleet(known.name, {**UNSEEN, **each}) for each in member.announced]
                 self.hosts[known.name] = known
 
     def follow_members(self, members: Sequence[FleetHost]) -> None:
@@ -196,8 +302,7 @@ class FleetHosts(Service):
                 now = datetime.now(UTC)
                 self._look_for_silence(now)
                 await self._store_announcements(now)
-                await self._record_refusals(now)
-                await self._look_for_refusals(now)
+                await self._follow_refusals(now)
                 if not await wait_until(self._announced, stopping, LOOK_SECONDS) and self._announced.is_set():
                     await wait_until(None, stopping, SETTLE_SECONDS)  # many hosts connect at the same time
         finally:
@@ -241,12 +346,16 @@ class FleetHosts(Service):
 
     async def _ask_within_budget(self, host: KnownHost, question: Question, about: Mapping[str, Any]) -> Any:  # noqa: ANN401
         """The host's answer; `_OverBudget` if it has reported too much in this minute."""
-        if seconds := host.budget.wait_seconds():
-            raise _OverBudget(seconds)
-        answer, size = await self._ask.fetch(host.name, question, about)
+        now = time.monotonic()
+        if now >= host.minute + MINUTE:
+            host.minute, host.rows, host.bytes = now, 0, 0
+        if host.rows >= MOST_ROWS or host.bytes >= MOST_BYTES:
+            raise _OverBudget(host.minute + MINUTE - now)
+        answer, size = await self._ask(host.name, question, about)
         if not isinstance(answer, Mapping):
             raise InvalidReport(f"Its answer to {question} isn't a document.")
-        host.budget.spend(sum(len(part) for part in answer.values() if isinstance(part, list)), size)
+        host.rows += sum(len(part) for part in answer.values() if isinstance(part, list))
+        host.bytes += size
         return answer
 
     def _set_aside(self, host: KnownHost, reason: str) -> None:
@@ -261,7 +370,8 @@ class FleetHosts(Service):
         self._refused[host.name] = reason
         self._announced.set()
 
-    async def _record_refusals(self, now: datetime) -> None:
+    async def _follow_refusals(self, now: datetime) -> None:
+        """Record refused reports, and have the alerts of the hosts' links follow the audit trails."""
         refused, self._refused = self._refused, {}
         hub_id = self._ledger.supervisor_id
 
@@ -271,22 +381,16 @@ class FleetHosts(Service):
         try:
             if refused and any(await self._blocking(self._ledger.write, note)):
                 self._refusals_due_at = now
+            refused = {}
+            if now < self._refusals_due_at:
+                return
+            self._refusals_due_at = now + timedelta(seconds=REFUSALS_SECONDS)
+            readings = await self._blocking(self._ledger.read, lambda look: rows.refusal_readings(look, hub_id, now))
         except SupervisorError as error:  # it's tried again with the next look
-            self._refused = refused | self._refused
-            log.warning("refused reports can't be recorded: %s", error)
-
-    async def _look_for_refusals(self, now: datetime) -> None:
-        """Have the alerts of the hosts' links follow the audit trails."""
-        if now < self._refusals_due_at:
+            self._refused, self._refusals_due_at = refused | self._refused, now
+            log.warning("refused messages can't be recorded or read: %s", error)
             return
-        hub_id, self._refusals_due_at = self._ledger.supervisor_id, now + timedelta(seconds=REFUSALS_SECONDS)
-        try:
-            found = await self._blocking(self._ledger.read, lambda look: refusal_readings(look, hub_id, now))
-        except SupervisorError as error:
-            log.warning("the refused messages can't be read: %s", error)
-            self._refusals_due_at = now
-            return
-        self._daemon.publish_readings([each for each in found if each.target.id in self.hosts])
+        self._daemon.publish_readings([reading for reading in readings if reading.target.id in self.hosts])
 
     async def _copy_rows(self, host: KnownHost) -> None:
         presence = host.presence
@@ -301,7 +405,7 @@ class FleetHosts(Service):
             have.check_kept(host.name, Position.of(presence.position))
         while have.is_behind(Position.of(presence.position)):
             found = await self._ask_within_budget(host, Question.ROWS, have._asdict())
-            before, have = have, have.and_then(await self._copy(origin, found))
+            before, have = have, Position(*map(max, have, await self._copy(origin, found)))
             host.have = origin.ledger_id, have
             self._daemon.on_rows_copied()
             self._refusals_due_at = datetime.now(UTC)
@@ -328,19 +432,32 @@ class FleetHosts(Service):
             return
         found = decode_snapshot(await self._ask_within_budget(host, Question.SNAPSHOT, {}))
         now = datetime.now(UTC)
-        said = [each for each in found["workers"] if can_have_address(host.name, each["id"])]
-        self._unnamed[host.name] = _unnamed(host.name, [each["id"] for each in found["workers"]])
-        workers = [addressed(host.name, each) for each in said]
+        longest = max((worker["id"] for worker in found["workers"]), key=len, default="")
+        self._unnamed[host.name] = ""
+        if longest and not can_have_address(host.name, longest):
+            self._unnamed[host.name] = (
+                f"{host.name}/{longest[:LONGEST_ADDRESS]} can't be named here: an address has at most "
+                f"{LONGEST_ADDRESS} characters. Give the host or the worker a shorter name."
+            )
+        workers = [
+            in_fleet(host.name, worker) for worker in found["workers"] if can_have_address(host.name, worker["id"])
+        ]
         host.snapshot = found["life"], found["number"]
         removed = {worker["id"] for worker in host.workers} - {worker["id"] for worker in workers}
         self._end_conditions(removed, "no longer in the configuration of its host")
         if list(map(_identity, workers)) == list(map(_identity, host.workers)):
             host.workers, host.unstored = workers, None
-        else:  # shown once they are stored, and can be named in commands
-            host.unstored = UnstoredWorkers([_announced(each) for each in said], workers)
+        else:
+            host.unstored = workers
             self._announced.set()
-        seen = [_of_host(host.name, read_reading(each), now) for each in found["readings"]]
-        self._daemon.publish_readings([each for each in seen if each is not None])
+        readings = []
+        for target, reading in map(read_reading, found["readings"]):  # its clock may be ahead: nothing begins after now
+            bounded = replace(reading, reason=reading.reason[:MOST_REASON], since=min(reading.since, now))
+            if target.kind == WORKER and can_have_address(host.name, target.id):
+                readings.append(TargetReading(Target(WORKER, str(Address(host.name, target.id))), bounded))
+            elif target.kind in HOST_PARTS:
+                readings.append(TargetReading(Target(target.kind, host.name), bounded))
+        self._daemon.publish_readings(readings)
 
     def _end_conditions(self, addresses: Iterable[str], reason: str) -> None:
         """End the alerts about workers that their host won't report any more."""
@@ -360,7 +477,17 @@ class FleetHosts(Service):
             [host for host in self.hosts.values() if host.heard_at and host.heard_at > self._noted_at] if due else new
         )
         heard = [(each, each.presence.version, each.unstored) for each in seen if each.presence]
-        notes = [HostNews(each.name, version, new and new.announced) for each, version, new in heard]
+        notes = []
+        for host, version, workers in heard:
+            announced = [
+                {
+                    "id": address_of(worker["id"]).worker_id,
+                    "team": worker.get("team") or "",
+                    "enabled": bool(worker.get("enabled", True)),
+                }
+                for worker in workers or ()
+            ]
+            notes.append(HostNews(host.name, version, None if workers is None else announced))
         try:
             await self._blocking(self._members.seen, notes, now)
         except SupervisorError as error:  # it's tried again with the next look
@@ -368,7 +495,7 @@ class FleetHosts(Service):
             return
         for host, _, stored in heard:
             if stored is not None and host.unstored is stored:
-                host.workers, host.unstored = stored.workers, None
+                host.workers, host.unstored = stored, None
         self._noted_at = now if due else self._noted_at
         if new:
             self._daemon.follow_fleet()
@@ -412,34 +539,6 @@ class FleetHosts(Service):
             log.info("%s is connected", host.name, extra=LogEvent.HOST_BACK.extra(host=host.name))
 
 
-def _unnamed(host: str, workers: Sequence[str]) -> str:
-    """The worker that the hub can't name, in words; empty if it can name all."""
-    longest = max(workers, key=len, default="")
-    if can_have_address(host, longest) or not workers:
-        return ""
-    words = (
-        f"{host}/{longest[:LONGEST_ADDRESS]} can't be named here: an address has at most {LONGEST_ADDRESS} characters."
-    )
-    return f"{words} Give the host or the worker a shorter name."
-
-
-def _announced(worker: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts about a worker that are stored for the next start of the hub."""
-    return {"id": str(worker["id"]), "team": worker.get("team") or "", "enabled": bool(worker.get("enabled", True))}
-
-
 def _identity(worker: Mapping[str, Any]) -> tuple[Any, ...]:
     """The facts about a worker that others rely on. Its state isn't one of them."""
     return worker["id"], worker.get("team"), worker.get("enabled")
-
-
-def _of_host(name: str, seen: TargetReading, now: datetime) -> TargetReading | None:
-    """A host's reading under the address of its worker, or the host's name; None for what it can't know.
-
-    Its clock may be ahead: nothing begins later than now.
-    """
-    target, reading = seen
-    reading = replace(reading, reason=reading.reason[:MOST_REASON], since=min(reading.since, now))
-    if target.kind == WORKER and can_have_address(name, target.id):
-        return TargetReading(Target(target.kind, str(Address(name, target.id))), reading)
-    return TargetReading(Target(target.kind, name), reading) if target.kind in HOST_PARTS else None

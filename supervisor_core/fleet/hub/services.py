@@ -12,16 +12,14 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 from supervisor_core.fleet.hub.fleet import Fleet
-from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.joining import JoinService
-from supervisor_core.fleet.members.membership import FleetHost, FleetMembers
+from supervisor_core.fleet.members import FleetHost, FleetMembers, JoinService
+from supervisor_core.fleet.questions import Asker
 from supervisor_core.fleet.transport import subjects
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.durability import require_durability
-from supervisor_core.fleet.transport.messages import FleetMessage
+from supervisor_core.fleet.transport.connection import FleetConnection, FleetMessage
 from supervisor_core.fleet.transport.server import NatsServer, ServerError, own_authority
+from supervisor_core.fleet.transport.streams import require_durability
 from supervisor_core.fleet.transport.subjects import HUB_INBOX
 
 if TYPE_CHECKING:
@@ -124,8 +122,6 @@ class HubLink(Service):
 
 
 class HubServices:
-    """The parts that make a daemon the hub of a fleet."""
-
     def __init__(self, daemon: DaemonServices, code: CodeReader) -> None:
         config, ledger, blocking = daemon.context.host.config, daemon.context.ledger, daemon.blocking
         settings = config.fleet
@@ -156,13 +152,9 @@ class HubServices:
         )
         self.dispatcher.on_lost_stream = self.link.prepare_again
         self.link.on_prepared = self.dispatcher.resend
-
-    @property
-    def services(self) -> tuple[Service, ...]:
-        return (self.link, self.hosts, self.dispatcher)
+        self.services: tuple[Service, ...] = (self.link, self.hosts, self.dispatcher)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:
-        """The server is prepared, and these hosts have joined."""
         self.ask.bind()
         self.hosts.follow_members(hosts)
         self.dispatcher.wake()

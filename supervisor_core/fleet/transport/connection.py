@@ -1,8 +1,4 @@
-"""The connection to NATS: kept up forever, with its own words for every error.
-
-A `tls://` URL begins with the TLS handshake. Otherwise a server in between could announce that it has no TLS, and
-nats-py would go on without.
-"""
+"""Messages of the fleet, pulls of stored ones, and the errors of a connection in our words."""
 
 from __future__ import annotations
 
@@ -13,26 +9,126 @@ import math
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from supervisor_core.common.errors import SupervisorError
+from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.transport.messages import (
-    ANSWER_SECONDS,
-    FleetMessage,
-    FleetUnavailable,
-    NotPermitted,
-    Pull,
-    TranslatedErrors,
-    in_words,
-)
 
 if TYPE_CHECKING:
     from nats.aio.client import Client
     from nats.aio.msg import Msg
+
+ANSWER_SECONDS = 5.0
+NO_RESPONDERS = "503"
+"""The status of a request to a subject that nobody serves."""
+
+
+class FleetUnavailable(TemporaryError):
+    """The fleet's server can't be reached."""
+
+
+class NoAnswer(TemporaryError):
+    """Nobody answered."""
+
+
+class NotPermitted(RefusedError):
+    """The server doesn't permit it."""
+
+
+class FleetMessage:
+    def __init__(self, message: Msg) -> None:
+        self._message = message
+        self.subject, self.data = message.subject, message.data
+
+    @property
+    def sequence(self) -> int:
+        return self._message.metadata.sequence.stream
+
+    async def respond(self, data: bytes) -> None:
+        if self._message.reply:
+            await self._message.respond(data)
+
+    async def acknowledge(self) -> None:
+        """Tell the server that a stored message is done, and wait until it knows."""
+        with translated_errors():
+            await self._message.ack_sync(ANSWER_SECONDS)
+
+    async def redeliver(self, delay_seconds: float = 0) -> None:
+        with translated_errors():
+            await self._message.nak(delay_seconds)
+
+
+class Pull:
+    def __init__(self, client: Client, inbox: str, stream: str, consumer: str) -> None:
+        self._client = client
+        # A name of its own: the server drops the requests of earlier connections, to whose names nobody listens now.
+        self._inbox = f"{inbox}.pull-{uuid.uuid4().hex}"
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._subscription: Any = None
+        self._count = 0
+
+    async def next(self, seconds: float) -> Sequence[FleetMessage]:
+        """The next message; empty if none comes within the time limit.
+
+        Each request is for one: the server lets one answer through to a host's account.
+        """
+        if self._subscription is None:
+            self._subscription = await self._client.subscribe(f"{self._inbox}.*")
+        self._count += 1
+        place = f"{self._inbox}.{self._count}"
+        content = {"batch": 1, "expires": int(seconds * 10**9)}
+        await self._client.publish(self._subject, json.dumps(content).encode(), reply=place)
+        try:
+            while True:
+                message = await self._subscription.next_msg(seconds + ANSWER_SECONDS)
+                if message.subject == place:  # a note that this request gets no more
+                    if (message.headers or {}).get("Status") == NO_RESPONDERS:
+                        raise NoAnswer(f"There's no answer from {self._subject}: the server has no such queue now.")
+                    return []
+                if not message.subject.startswith(f"{self._inbox}."):  # else a note for an earlier request
+                    return [FleetMessage(message)]
+        except TimeoutError:
+            raise NoAnswer(f"There's no answer from {self._subject} within the time limit.") from None
+
+
+@contextmanager
+def translated_errors(subject: str = "") -> Iterator[None]:
+    """Errors of nats-py become ours."""
+    from nats import errors
+
+    where = f" from {subject}" if subject else ""
+    try:
+        yield
+    except errors.NoRespondersError:
+        raise NoAnswer(f"There's no answer{where}: nobody is connected who could give one.") from None
+    except (errors.TimeoutError, TimeoutError):
+        raise NoAnswer(f"There's no answer{where} within the time limit.") from None
+    except errors.MaxPayloadError:
+        raise SupervisorError("The message is larger than the server accepts.") from None
+    except (errors.Error, OSError) as error:
+        raise FleetUnavailable(in_words(error)) from None
+
+
+def in_words(error: BaseException) -> str:
+    if isinstance(error, SupervisorError):
+        return str(error)
+    words = str(error).removeprefix("nats: ").strip("'\" ")
+    known = words.casefold()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"The server's certificate isn't valid for this URL: {error.verify_message}."
+    if "authorization violation" in known or type(error).__name__ == "AuthorizationError":
+        return "The server refused this key. Either it was revoked, or the server has another list of keys."
+    if "timeout" in type(error).__name__.casefold():
+        return "The server doesn't answer. It may expect TLS (tls://), or not offer it first (handshake_first)."
+    if isinstance(error, OSError):
+        return f"The connection failed: {error.strerror or words or type(error).__name__}."
+    return f"The server said: {words or type(error).__name__}."
+
 
 CONNECT_SECONDS = 5.0
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 0.5, 30.0
@@ -73,7 +169,9 @@ class FleetConnection:
         self._up, self._down = asyncio.Event(), asyncio.Event()
         self.came_up: Callable[[], None] = lambda: None
         """Called after each connect, once all is subscribed."""
-        self._since = self._heard_at = datetime.now(UTC)
+        self.since = self.heard_at = datetime.now(UTC)
+        """Since when it has been up or down, and when the server certainly heard us: since then the line may have
+        failed without a word."""
         self._problem = "It hasn't connected yet."
         self._handlers: dict[str, Handler] = {}
         self._pulls: dict[tuple[str, str], Pull] = {}
@@ -83,16 +181,6 @@ class FleetConnection:
     @property
     def connected(self) -> bool:
         return self._client is not None
-
-    @property
-    def since(self) -> datetime:
-        """The time since when it has been up or down."""
-        return self._since
-
-    @property
-    def heard_at(self) -> datetime:
-        """The time at which the server certainly heard us: since then the line may have failed without a word."""
-        return self._heard_at
 
     @property
     def problem(self) -> str:
@@ -109,7 +197,6 @@ class FleetConnection:
             raise self._unavailable() from None
 
     async def close(self) -> None:
-        """Send what waits, and disconnect for good."""
         if self._task is not None:
             while not self._task.done():  # nats-py may keep a cancellation to itself
                 self._task.cancel()
@@ -128,7 +215,7 @@ class FleetConnection:
     async def publish(self, subject: str, data: bytes) -> None:
         """Send a message that isn't stored; nobody says whether it arrived."""
         client = self._connected()
-        with TranslatedErrors():
+        with translated_errors():
             await client.publish(subject, data)
 
     async def publish_durably(
@@ -140,7 +227,8 @@ class FleetConnection:
         """
         answer = json.loads(await self.request(subject, data, seconds, headers={MESSAGE_ID: message_id}))
         if "error" in answer:
-            raise FleetUnavailable(f"The server didn't store a message to {subject}: {_api_error(answer)}.")
+            reason = answer["error"].get("description", "no reason given")
+            raise FleetUnavailable(f"The server didn't store a message to {subject}: {reason}.")
         return dict(answer)
 
     async def request(
@@ -157,7 +245,7 @@ class FleetConnection:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if refusal.done():
                 raise NotPermitted(f"The server doesn't permit this key to use {subject}.")
-            with TranslatedErrors(subject):
+            with translated_errors(subject):
                 return (await asking).data
         finally:
             asking.cancel()
@@ -174,11 +262,10 @@ class FleetConnection:
     async def pull(self, stream: str, consumer: str, seconds: float = 30.0) -> Sequence[FleetMessage]:
         """The next stored message of a consumer. Empty if none comes within the time limit."""
         client = self._connected()
-        with TranslatedErrors():
+        with translated_errors():
             pulling = self._pulls.get((stream, consumer))
             if pulling is None:
                 pulling = self._pulls[stream, consumer] = Pull(client, self._inbox, stream, consumer)
-                await pulling.subscribe()
             return await pulling.next(seconds)
 
     def _connected(self) -> Client:
@@ -202,21 +289,20 @@ class FleetConnection:
             await asyncio.sleep(random.uniform(longest / 2, longest))  # noqa: S311 (no secret)
 
     async def _live(self) -> None:
-        """Connect, and return when the connection has ended."""
         self._down.clear()
         client = await self._connect()
         try:
             for subject in self._handlers:
                 await self._subscribe(client, subject)
             await client.flush()
-            self._client, self._since, self._problem = client, datetime.now(UTC), "The connection has ended."
-            self._heard_at = self._since
+            self._client, self.since, self._problem = client, datetime.now(UTC), "The connection has ended."
+            self.heard_at = self.since
             self._up.set()
             self.came_up()
             await self._stay(client)
         finally:
             if self._client is client:
-                self._client, self._since = None, datetime.now(UTC)
+                self._client, self.since = None, datetime.now(UTC)
             self._up.clear()
             self._pulls.clear()
             await _end(client, CLOSE_SECONDS)
@@ -235,7 +321,7 @@ class FleetConnection:
                     return
                 if not ping.done() or ping.exception() is not None:
                     return
-                self._heard_at = datetime.now(UTC)
+                self.heard_at = datetime.now(UTC)
                 await asyncio.wait({down}, timeout=PING_SECONDS)
         finally:
             down.cancel()
@@ -256,7 +342,14 @@ class FleetConnection:
         async def ended() -> None:
             self._down.set()
 
-        secure = any(each.partition("://")[0] in SECURE for each in self._urls)
+        secure = any(url.partition("://")[0] in SECURE for url in self._urls)
+        tls = None
+        if secure:
+            logging.getLogger("asyncio").addFilter(_is_news)
+            try:
+                tls = ssl.create_default_context(cafile=self._ca)
+            except OSError as error:
+                raise SupervisorError(f"The certificate file {self._ca} can't be used: {error.strerror}.") from None
         try:
             await client.connect(
                 self._urls,
@@ -269,7 +362,7 @@ class FleetConnection:
                 reconnect_time_wait=0,
                 ping_interval=math.ceil(PING_SECONDS),  # its own pings find out if it doesn't read any more
                 max_outstanding_pings=2,
-                tls=self._tls() if secure else None,
+                tls=tls,
                 tls_handshake_first=secure,
                 nkeys_seed_str=self._keys.seed,
                 inbox_prefix=self._inbox,
@@ -280,22 +373,14 @@ class FleetConnection:
             raise FleetUnavailable(in_words(cause)) from None
         return client
 
-    def _tls(self) -> ssl.SSLContext:
-        logging.getLogger("asyncio").addFilter(_is_news)
-        try:
-            return ssl.create_default_context(cafile=self._ca)
-        except OSError as error:
-            raise SupervisorError(f"The certificate file {self._ca} can't be used: {error.strerror}.") from None
-
     async def _subscribe(self, client: Client, subject: str) -> None:
         async def handle(message: Msg) -> None:
             try:
-                got = FleetMessage(message.subject, message.data, message=message)
-                await self._handlers[subject](got)
+                await self._handlers[subject](FleetMessage(message))
             except Exception:
                 log.exception("a message to %s can't be handled", message.subject)
 
-        with TranslatedErrors():
+        with translated_errors():
             await client.subscribe(subject, cb=handle)
 
     def _violated(self, words: str) -> None:
@@ -321,10 +406,6 @@ async def _end(client: Client, seconds: float) -> None:
                 writer.transport.abort()
         elif not ending.cancelled():
             ending.exception()  # there's nothing more to close
-
-
-def _api_error(answer: Mapping[str, Any]) -> str:
-    return str(answer["error"].get("description", "no reason given"))
 
 
 def _is_news(record: logging.LogRecord) -> bool:

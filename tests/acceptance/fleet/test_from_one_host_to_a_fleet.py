@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from supervisor_core.fleet.members.joining import JoinToken
+from supervisor_core.fleet.members import JoinToken
 from supervisor_core.fleet.transport.server import NatsServer
 from tests.support.daemon.fleet_homes import WORKER
 from tests.support.daemon.fleets import free_port

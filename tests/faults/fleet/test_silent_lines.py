@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slack_playground import Playground
-from supervisor_core.fleet.hub.known_hosts import SERVER
+from supervisor_core.fleet.hub.hosts import SERVER
 from tests.support.daemon import short_silence
 from tests.support.daemon.fleet_faults.checker import FleetChecker
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER

@@ -13,10 +13,8 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.times import to_text
-from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.signing import QUESTION, CommandMessage, signed
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.messages import NoAnswer
+from supervisor_core.fleet.keys import QUESTION, CommandMessage, KeyPair, signed
+from supervisor_core.fleet.transport.connection import FleetConnection, NoAnswer
 from supervisor_core.fleet.transport.subjects import HUB_INBOX, ask_subject, command_subject
 from tests.support.daemon.fleet_homes import KEY, FleetHomes, a_fleet
 from tests.support.waiting import wait_until

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.fleet.transport.messages import FleetMessage, NotPermitted
+from supervisor_core.fleet.transport.connection import FleetConnection, FleetMessage, NotPermitted
 from supervisor_core.fleet.transport.server import reload_server
 from supervisor_core.fleet.transport.streams import call
 from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, next_command_subject

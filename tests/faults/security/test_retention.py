@@ -32,7 +32,7 @@ from supervisor_core.daemon.services.retention_rules import (
     RetentionScope,
 )
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers, HostNews
+from supervisor_core.fleet.members import FleetMembers, HostNews
 from supervisor_core.host.old_files import EVERY, MARK, PARTS, next_sweep
 from supervisor_core.jobs import rows as job_rows
 from supervisor_core.storage import tables

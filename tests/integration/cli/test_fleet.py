@@ -8,7 +8,6 @@ import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,8 @@ import pytest
 from supervisor_core.cli import main
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.joining import JoinToken
-from supervisor_core.fleet.members.membership import Invite
-from supervisor_core.fleet.members.setup import PlannedConfig
+from supervisor_core.fleet.members import JoinToken
+from supervisor_core.fleet.setup import PlannedConfig
 from supervisor_core.fleet.transport.server import NatsServer
 from tests.support.daemon.fleets import PATIENCE, free_port
 from tests.support.homes import SUPERVISOR, Home, a_home
@@ -148,9 +146,8 @@ def test_a_join_whose_configuration_cannot_be_written_is_repeated_with_the_same_
         keys.append(pair.public_key)
 
     monkeypatch.setattr("supervisor_core.cli.fleet.request_join", answer)
-    invite = Invite("i1", "web", KeyPair.new(), datetime.now(UTC))
     with a_fleet_home(tmp_path, "web") as web:
-        token = JoinToken.of(invite, "tls://hub:4222", "", KeyPair.new().public_key).as_text()
+        token = JoinToken("tls://hub:4222", "", KeyPair.new().public_key, "web", "i1", KeyPair.new().seed).as_text()
         (web.folder / "token").write_text(token)
         joining = ["fleet", "join", "--config", str(web.config), "--token-file", str(web.folder / "token")]
         with monkeypatch.context() as full:

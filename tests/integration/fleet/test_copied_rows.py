@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -41,6 +41,14 @@ class Pair:
     hub: Ledger
     origin: Origin
 
+    def report(self) -> dict[str, list[rows.Row]]:
+        """All that the host has."""
+        return self.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+
+    def take(self, found: Mapping[str, Sequence[rows.Row]], origin: Origin | None = None) -> None:
+        """Copy these rows of the host, or of another origin."""
+        self.hub.write(lambda connection: rows.take_rows(connection, "hub", origin or self.origin, found, NOW))
+
     def step(self) -> bool:
         """Copy one batch; False if there was nothing new."""
         have = self.hub.read(lambda connection: rows.position_of(connection, self.origin))
@@ -48,7 +56,7 @@ class Pair:
         if not have.is_behind(newest):
             return False
         found = self.host.read(lambda connection: rows.rows_after(connection, "web-1", have))
-        self.hub.write(lambda connection: rows.take_rows(connection, "hub", self.origin, found, NOW))
+        self.take(found)
         return True
 
     def copy(self) -> None:
@@ -103,10 +111,10 @@ def test_jobs_audit_rows_and_condition_changes_arrive_once(pair: Pair) -> None:
 
 def test_a_batch_that_is_copied_twice_changes_nothing(pair: Pair) -> None:
     do_job(pair.host, "task_1")
-    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
+    found = pair.report()
+    pair.take(found)
     with pytest.raises(DivergedLedger):  # the caller asks only for what follows its own newest rows
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, found, NOW))
+        pair.take(found)
     assert pair.states(pair.hub) == pair.states(pair.host)
     assert not pair.step()
 
@@ -122,22 +130,20 @@ def test_a_replaced_ledger_is_named_and_nothing_of_it_is_copied(pair: Pair, tmp_
         have = pair.hub.read(lambda connection: rows.position_of(connection, origin))
         found = other.read(lambda connection: rows.rows_after(connection, "web-1", have))
         with pytest.raises(DivergedLedger, match="doesn't continue"):
-            pair.hub.write(lambda connection: rows.take_rows(connection, "hub", origin, found, NOW))
+            pair.take(found, origin)
     assert len(pair.hub.read(lambda connection: connection.execute(select(tables.audit_log)).all())) == 3
 
 
 def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
     note_audit(pair.host, 1)
-    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    found = pair.report()
     other = Origin("ledger", "web-2")
     with pytest.raises(DivergedLedger):
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", other, found, NOW))
+        pair.take(found, other)
     jobs_only = {**found, "audit_log_t": []}
     do_job(pair.host, "task_1")
-    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
-    pair.hub.write(
-        lambda connection: rows.take_rows(connection, "hub", other, {**jobs_only, "jobs_t": found["jobs_t"]}, NOW)
-    )
+    found = pair.report()
+    pair.take({**jobs_only, "jobs_t": found["jobs_t"]}, other)
     (job,) = pair.hub.read(lambda connection: jobs.of_task(connection, "task_1"))
     assert job.worker_id == "web-2/OrionMX"
 
@@ -145,10 +151,9 @@ def test_a_host_cannot_speak_for_another(pair: Pair) -> None:
 def test_a_refused_command_of_a_host_is_found_by_its_name_and_no_other_host_s_worker_by_it(pair: Pair) -> None:
     refused = AuditEntry("cli:anna", "REFUSED", "w1", "failure", details={"command": "undo", "error": "no right"})
     pair.host.write(lambda connection: chain.append(connection, "web-1", refused, NOW))
-    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    found = pair.report()
     (row,) = found["audit_log_t"]
-    forged = {**found, "audit_log_t": [{**row, "command": "update"}]}  # the hub finds out by itself
-    pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, forged, NOW))
+    pair.take({**found, "audit_log_t": [{**row, "command": "update"}]})  # the hub finds out by itself
 
     def rows_of(wanted: AuditFilter) -> list[str]:
         return [row["actor"] for row in pair.hub.read(lambda connection: search(connection, wanted))]
@@ -275,7 +280,7 @@ def test_rows_of_a_worker_whose_address_is_too_long_stay_at_its_host_and_keep_no
 
 def test_a_row_with_a_value_that_no_column_holds_is_refused_before_a_driver_sees_it(pair: Pair) -> None:
     note_audit(pair.host, 1)
-    found = pair.host.read(lambda connection: rows.rows_after(connection, "web-1", Position()))
+    found = pair.report()
     odd = {**found, "audit_log_t": [{**found["audit_log_t"][0], "label": ["a", "b"]}]}
     with pytest.raises(InvalidReport, match="label"):
-        pair.hub.write(lambda connection: rows.take_rows(connection, "hub", pair.origin, odd, NOW))
+        pair.take(odd)

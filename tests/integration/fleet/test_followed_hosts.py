@@ -14,12 +14,11 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.backup import copy_database
 from supervisor_core.fleet import rows
-from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers, HostNews
-from supervisor_core.fleet.questions import PresenceMessage
-from supervisor_core.fleet.transport.messages import NoAnswer
+from supervisor_core.fleet.members import FleetMembers, HostNews
+from supervisor_core.fleet.questions import Asker, PresenceMessage
+from supervisor_core.fleet.transport.connection import NoAnswer
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import a_hub_daemon

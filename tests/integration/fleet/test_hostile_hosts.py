@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
@@ -25,12 +25,11 @@ from supervisor_core.diagnosis.worker_logs import WorkerLog
 from supervisor_core.fleet import rows as fleet_rows
 from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 from supervisor_core.fleet.hub.fleet import Fleet
-from supervisor_core.fleet.hub.host_questions import Asker
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.transport.messages import NoAnswer
-from supervisor_core.fleet.values import dump_explanation, dump_log
+from supervisor_core.fleet.members import FleetMembers
+from supervisor_core.fleet.questions import Asker, dump_explanation
+from supervisor_core.fleet.transport.connection import NoAnswer
 from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
@@ -229,14 +228,8 @@ async def test_reported_commands_are_never_sent_and_hold_up_no_other_host(desk: 
         for task_id, worker, params in (("task_large", "web-1/fetcher", large), ("task_small", "web-2/fetcher", {})):
             command = Command("pause", worker, (worker,), params).issued(ANNA, task_id)
             carrier.carry(command, "cli", datetime.now(UTC))
-        dispatcher = CommandDispatcher(
-            desk.ledger, Blocking(), hub.lines, KeyPair.new(), lambda: HOSTS, timedelta(minutes=1), lambda: ""
-        )
-        stopping = asyncio.Event()
-        running = asyncio.create_task(dispatcher.run(stopping))
-        await until(lambda: len(hub.lines.published) >= 1 and carrier.carried("task_large")[0].state in FINAL)
-        stopping.set()
-        await running
+        async with a_dispatcher(desk, hub.lines, lambda: HOSTS):
+            await until(lambda: len(hub.lines.published) >= 1 and carrier.carried("task_large")[0].state in FINAL)
         assert [each.partition("/")[0] for each in hub.lines.published] == ["task_small"]
         (refused,) = carrier.carried("task_large")
         assert refused.outcome is not None
@@ -441,8 +434,8 @@ JUNK: list[Any] = [
     "fetcher",
     [7],
     [{"worker_id": "fetcher"}],
-    [{**dump_log(WorkerLog("fetcher", "f")), "lines": 7}],
-    [{**dump_log(WorkerLog("fetcher", "f")), "size_bytes": float("inf")}],
+    [{**asdict(WorkerLog("fetcher", "f")), "lines": 7}],
+    [{**asdict(WorkerLog("fetcher", "f")), "size_bytes": float("inf")}],
     *([{**TOLD, "remedies": [{"name": "restart", "params": {}, "label": label}]}] for label in (7, "x" * 9_999)),
     [{**TOLD, "remedies": [{"name": "rollback", "params": {"commits": {}}, "label": None}]}],
 ]
@@ -454,7 +447,7 @@ async def test_a_host_that_answers_junk_or_nothing_is_named_and_the_others_are_s
     workers = ["web-1/fetcher", "web-2/fetcher", "web-3/fetcher"]
     async with a_hub(desk) as hub:
         told = Explanation("fetcher", datetime.now(UTC), fine=True, found=Finding(Cause.WELL, ("it runs",)))
-        answers = {"logs": [dump_log(WorkerLog("fetcher", "f.log", ("hello",)))], "why": [dump_explanation(told)]}
+        answers = {"logs": [asdict(WorkerLog("fetcher", "f.log", ("hello",)))], "why": [dump_explanation(told)]}
         for question, answer in answers.items():
             hub.lines.answers |= {("web-1", question): junk, ("web-2", question): answer}
         ask = Asker(hub.lines, KeyPair.new())

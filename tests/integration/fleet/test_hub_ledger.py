@@ -17,9 +17,8 @@ from supervisor_core.alerts.messages import TAKEOVER
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.services.standby import record_takeover
-from supervisor_core.fleet.hub import lock as locks
-from supervisor_core.fleet.hub.ledger import LedgerDatabase
-from supervisor_core.fleet.hub.lock import HubLock, NotTheHub
+from supervisor_core.fleet.hub import ledger as locks
+from supervisor_core.fleet.hub.ledger import HubLock, LedgerDatabase, NotTheHub
 from supervisor_core.storage import outbox, supervisors
 from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry

@@ -13,13 +13,11 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.fleet.hub import services
 from supervisor_core.fleet.hub.services import HubLink
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.joining import JoinService
-from supervisor_core.fleet.members.membership import FleetMembers
+from supervisor_core.fleet.members import FleetMembers, JoinService
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.server import (
     NatsServer,
     ServerError,
-    ServerPlan,
     reload_server,
     write_accounts,
     write_server,
@@ -39,7 +37,7 @@ def test_a_port_that_another_server_has_is_named_and_not_what_that_one_answers(
 
     async def main(first: NatsFleet, ledger: Ledger) -> None:
         keys, folder, stopping, blocking = KeyPair.new(), tmp_path / "second", asyncio.Event(), Blocking()
-        write_server(ServerPlan(folder, f"127.0.0.1:{first.port}", 1, tls=False))
+        write_server(folder, f"127.0.0.1:{first.port}")
         write_accounts(folder, keys.public_key, {}, {})
         connection = FleetConnection(first.url, keys, name="hub", inbox=HUB_INBOX)
         members = FleetMembers(ledger)

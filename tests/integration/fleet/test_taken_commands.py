@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,10 @@ from sqlalchemy import func, select
 
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.common.service import Blocking
-from supervisor_core.fleet import keys
-from supervisor_core.fleet.host import commands
-from supervisor_core.fleet.host.commands import FleetCommands
-from supervisor_core.fleet.host.refusals import RefusedMessages
+from supervisor_core.fleet import host
+from supervisor_core.fleet.host import FleetCommands, RefusedMessages
+from supervisor_core.fleet.keys import CommandMessage
 from supervisor_core.fleet.rows import REFUSED
-from supervisor_core.fleet.signing import CommandMessage
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.streams import call
 from supervisor_core.fleet.transport.subjects import COMMANDS, command_subject, host_inbox
@@ -53,15 +50,11 @@ def test_a_command_that_the_hub_sends_again_is_no_attack_and_a_repeated_message_
     """The hub does so after a crash, and the server doesn't know the command any more once its host has it."""
 
     async def main(fleet: NatsFleet, ledger: Ledger) -> None:
-        verify, told, stopping = (
-            partial(keys.verify, fleet.hub_keys.public_key),
-            list[Collection[str]](),
-            asyncio.Event(),
-        )
-        blocking = Blocking()
-        refusals = RefusedMessages("web", ledger, blocking)
+        told, stopping, blocking = list[Collection[str]](), asyncio.Event(), Blocking()
+        hub_key = fleet.hub_keys.public_key
+        refusals = RefusedMessages(ledger, blocking)
         async with fleet.hub() as hub, fleet.host("web") as web:
-            service = FleetCommands("web", ledger, blocking, web, verify, told.append, bool, refusals)
+            service = FleetCommands(ledger, blocking, web, hub_key, told.append, bool, refusals)
             running = asyncio.create_task(service.run(stopping))
             first, again = (a_message().encode(fleet.hub_keys) for _ in range(2))
             for number, (data, expected) in enumerate([(first, (1, 0)), (again, (1, 0)), (first, (1, 1))]):
@@ -80,13 +73,13 @@ def test_a_host_that_connects_after_its_start_has_no_problem_a_moment_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pull that waits for the next command takes half a minute. The problem doesn't last so long."""
-    monkeypatch.setattr(commands, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(host, "RETRY_SECONDS", 0.1)
 
     async def main(fleet: NatsFleet, ledger: Ledger) -> None:
-        verify, stopping, blocking = partial(keys.verify, fleet.hub_keys.public_key), asyncio.Event(), Blocking()
-        refusals = RefusedMessages("web", ledger, blocking)
+        stopping, blocking = asyncio.Event(), Blocking()
+        refusals = RefusedMessages(ledger, blocking)
         web = FleetConnection(fleet.url, fleet.hosts["web"], name="web", inbox=host_inbox("web"))
-        service = FleetCommands("web", ledger, blocking, web, verify, lambda _: None, bool, refusals)
+        service = FleetCommands(ledger, blocking, web, fleet.hub_keys.public_key, lambda _: None, bool, refusals)
         running = asyncio.create_task(service.run(stopping))
         async with asyncio.timeout(PATIENCE):
             while "hasn't connected yet" not in service.problem():  # noqa: ASYNC110 (nobody tells)

@@ -16,8 +16,8 @@ from slack_playground import Playground
 from supervisor_core.commands.command import Issuer
 from supervisor_core.fleet.hub.ledger import LedgerDatabase
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members.membership import FleetMembers
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
+from supervisor_core.fleet.members import FleetMembers
+from supervisor_core.fleet.transport.server import NatsServer, write_accounts, write_server
 from supervisor_core.host.process_facts.signals import KILL, send, wait_exit
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
@@ -119,13 +119,12 @@ def a_fleet(
     """
     port = free_port()
     url = f"nats://127.0.0.1:{port}"
-    plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
     hub_key = KeyPair.create(folder / "hub" / KEY)
     keys = {name: KeyPair.create(folder / name / KEY) for name in hosts}
-    write_server(plan)
-    write_accounts(plan.folder, hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
+    write_server(folder / "nats", f"127.0.0.1:{port}")
+    write_accounts(folder / "nats", hub_key.public_key, {name: key.public_key for name, key in keys.items()}, {})
     take_in(folder / "hub" / "var", keys, database_url)
-    server = NatsServer(plan.folder)
+    server = NatsServer(folder / "nats")
     with ExitStack() as ending:
         server.start()
         ending.callback(server.stop)
@@ -144,7 +143,7 @@ def a_fleet(
                     "role": "hub",
                     **fleet,
                     "url": lines[HUB].url,
-                    "server": {"folder": str(plan.folder)},
+                    "server": {"folder": str(folder / "nats")},
                     "deadline_minutes": deadline_minutes,
                 },
             )

@@ -19,7 +19,6 @@ from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.fleet.transport.server import (
     CA,
     NatsServer,
-    ServerPlan,
     make_certificates,
     write_accounts,
     write_server,
@@ -41,7 +40,7 @@ class NatsFleet:
         self.hosts = {name: KeyPair.new() for name in hosts}
         self.invites = {name: KeyPair.new() for name in invites}
         self.server = NatsServer(folder)
-        write_server(ServerPlan(folder, f"127.0.0.1:{self.port}", 1, tls))
+        write_server(folder, f"127.0.0.1:{self.port}", tls=tls)
         if tls:
             make_certificates(folder, "127.0.0.1")
         self.write_accounts()

@@ -13,7 +13,7 @@ from typing import Any
 from slack_playground import Playground
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.transport.server import NatsServer, ServerPlan, write_accounts, write_server
+from supervisor_core.fleet.transport.server import NatsServer, write_accounts, write_server
 from tests.support.daemon.fleet_homes import KEY, WORKER, DatabaseHome, take_in
 from tests.support.daemon.fleets import free_port
 from tests.support.homes import SUPERVISOR, Daemon, Home, a_home
@@ -98,15 +98,14 @@ def a_hub_pair(folder: Path, url: str, workers: Sequence[str] = ("fetcher",), **
     """Two hubs on this database, and the host web-1."""
     port = free_port()
     nats = f"nats://127.0.0.1:{port}"
-    plan = ServerPlan(folder / "nats", f"127.0.0.1:{port}", 1.0, tls=False)
     key, host_key = KeyPair.create(folder / "first" / KEY), KeyPair.create(folder / "web-1" / KEY)
     (folder / "second").mkdir()
     (folder / "second" / KEY).write_bytes((folder / "first" / KEY).read_bytes())
     (folder / "second" / KEY).chmod(0o600)
-    write_server(plan)
-    write_accounts(plan.folder, key.public_key, {"web-1": host_key.public_key}, {})
+    write_server(folder / "nats", f"127.0.0.1:{port}")
+    write_accounts(folder / "nats", key.public_key, {"web-1": host_key.public_key}, {})
     take_in(folder / "setup", {"web-1": host_key}, url)
-    server = NatsServer(plan.folder)
+    server = NatsServer(folder / "nats")
     with ExitStack() as ending:
         server.start()
         ending.callback(server.stop)
@@ -121,7 +120,7 @@ def a_hub_pair(folder: Path, url: str, workers: Sequence[str] = ("fetcher",), **
                     supervisor={"id": "hub", "state_dir": "var"},
                     database={"url": url},
                     slack={"enabled": True, "access": ACCESS, **slack},
-                    fleet={"role": "hub", **fleet, "server": {"folder": str(plan.folder)}},
+                    fleet={"role": "hub", **fleet, "server": {"folder": str(folder / "nats")}},
                 )
             )
             assert isinstance(made, HubHome)

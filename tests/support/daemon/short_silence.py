@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from supervisor_core.fleet.hub import known_hosts
+from supervisor_core.fleet.hub import hosts
 from supervisor_core.fleet.questions import USUAL_SECONDS
 from supervisor_core.fleet.transport import connection, streams
 
@@ -23,8 +23,8 @@ SHORTENED = (
     (connection, "PATIENCE_SECONDS"),
     (connection, "CONNECT_SECONDS"),
     (connection, "LONGEST_RETRY_SECONDS"),
-    (known_hosts, "USUAL_SECONDS"),
-    (known_hosts, "CUT_OFF_SECONDS"),
+    (hosts, "USUAL_SECONDS"),
+    (hosts, "CUT_OFF_SECONDS"),
     (streams, "ACKNOWLEDGE_SECONDS"),
 )
 

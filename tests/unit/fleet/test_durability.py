@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.fleet.transport.durability import facts_of
+from supervisor_core.fleet.transport.streams import find_faults
 
 GOOD: dict[str, Any] = {"store_dir": "/var/nats", "max_storage": 10**9, "sync_always": True}
 
@@ -18,7 +18,7 @@ def answer(version: str = "2.12.5", **settings: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", ["2.12.5", "2.15.1", "3.0.0-beta"])
 def test_a_durable_server_has_no_faults(version: str) -> None:
-    assert facts_of(answer(version)).faults() == []
+    assert find_faults(answer(version)) == []
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_a_durable_server_has_no_faults(version: str) -> None:
     ],
 )
 def test_each_fault_is_named_with_its_remedy(told: dict[str, Any], fault: str) -> None:
-    [found] = facts_of(told).faults()
+    [found] = find_faults(told)
     assert found.startswith(fault) or fault in found
 
 
 def test_an_answer_without_anything_is_no_durable_server() -> None:
-    assert len(facts_of({}).faults()) == 2
+    assert len(find_faults({})) == 2

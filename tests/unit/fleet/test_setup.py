@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from supervisor_core.fleet.members.setup import set_value
+from supervisor_core.fleet.setup import set_value
 
 BLOCK = "# Mine\nsupervisor:\n  # the folder\n  state_dir: ./var  # local\nworkers: {}\n"
 OLD = "supervisor:\n  id: old  # why\n  state_dir: x\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from supervisor_core.fleet.hub.known_hosts import KnownHost, newly_silent
+from supervisor_core.fleet.hub.hosts import KnownHost, newly_silent
 from supervisor_core.fleet.questions import PresenceMessage
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -10,8 +10,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import CommandText, Identifier, Verbatim
 from supervisor_core.diagnosis.why.model import Cause, Circumstance, Explanation, Finding, PastEvent
-from supervisor_core.fleet.questions import PresenceMessage, read_presence
-from supervisor_core.fleet.values import dump_explanation, load_explanation
+from supervisor_core.fleet.questions import PresenceMessage, dump_explanation, load_explanation, read_presence
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from slack_playground import Playground
-from supervisor_core.fleet.hub.known_hosts import SERVER
+from supervisor_core.fleet.hub.hosts import SERVER
 from tests.support.daemon.fleet_faults.records import NOTING_WORKER, Fault
 from tests.support.daemon.fleet_faults.traffic import Traffic
 from tests.support.daemon.fleet_homes import FleetHomes, a_fleet

@@ -16,27 +16,10 @@ from supervisor_core.config.load import SupervisorConfig, check_raw
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.raw import MAX_BYTES, parse_raw
 from supervisor_core.config.setup.files import write_file
+from supervisor_core.fleet.members import JoinToken
 from supervisor_core.host.files import read_limited
 
 LOCAL = ("127.0.0.1", "localhost")
-
-
-def hub_section(url: str) -> str:
-    """The section of a hub. Its server listens on the port of its URL, on all addresses unless the URL is local."""
-    parts = urlsplit(url)
-    address = parts.hostname if parts.hostname in LOCAL else "0.0.0.0"  # noqa: S104 (for hosts)
-    return (
-        f"fleet:\n  role: hub\n  url: {json.dumps(url)}\n  credentials: fleet/hub.seed\n"
-        f'  server:\n    run: true  # the daemon runs nats-server\n    listen: "{address}:{parts.port or 4222}"\n'
-    )
-
-
-def host_section(url: str, hub_key: str, *, ca: bool) -> str:
-    certificate = "  ca: fleet/ca.pem\n" if ca else ""
-    return (
-        f"fleet:\n  role: host\n  url: {json.dumps(url)}\n  credentials: fleet/host.seed\n{certificate}"
-        f"  hub_key: {hub_key}\n"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +38,36 @@ class PlannedConfig:
         write_file(self.path, self.text, replace=True)
 
 
-def plan_hub(path: Path, section: str) -> PlannedConfig:
-    """The configuration with the section of a hub; `ConfigError` if it would have mistakes."""
+def plan_hub(path: Path, url: str) -> PlannedConfig:
+    """The configuration with the section of a hub; `ConfigError` if it would have mistakes.
+
+    Its server listens on the port of its URL, on all addresses unless the URL is local.
+    """
+    parts = urlsplit(url)
+    address = parts.hostname if parts.hostname in LOCAL else "0.0.0.0"  # noqa: S104 (for hosts)
+    section = (
+        f"fleet:\n  role: hub\n  url: {json.dumps(url)}\n  credentials: fleet/hub.seed\n"
+        f'  server:\n    run: true  # the daemon runs nats-server\n    listen: "{address}:{parts.port or 4222}"\n'
+    )
     return _checked(path, f"{_read(path).rstrip()}\n\n{section}", ("the new section fleet",))
 
 
-def plan_host(path: Path, name: str, section: str) -> PlannedConfig:
-    """The configuration as the host `name` of a fleet; without a file, a new one without workers.
+def plan_host(path: Path, token: JoinToken) -> PlannedConfig:
+    """The configuration as the host of a token; without a file, a new one without workers.
 
     `UsageError` if the file is another host's or has another fleet, `ConfigError` if it would have mistakes.
     """
+    name, certificate = token.host, "  ca: fleet/ca.pem\n" if token.ca else ""
+    section = (
+        f"fleet:\n  role: host\n  url: {json.dumps(token.url)}\n  credentials: fleet/host.seed\n{certificate}"
+        f"  hub_key: {token.hub_key}\n"
+    )
     text = _read(path) if path.exists() else ""
     data: Mapping[str, Any] = parse_raw(text, str(path)).data if text.strip() else {}
     changes: list[str] = []
     fleet = _section(data, "fleet")
-    if fleet and not _has(fleet, section):
+    settings = yaml.safe_load(section)["fleet"]
+    if fleet and any(str(fleet.get(setting)) != str(value) for setting, value in settings.items()):
         what = "the hub of a fleet" if fleet.get("role") == HUB else "in another fleet"
         raise UsageError(
             f"This host is {what}: see the section fleet in {path}.", remedy="Remove that section, and join again."
@@ -108,17 +106,7 @@ def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _has(known: Mapping[str, Any], section: str) -> bool:
-    """True if the section has all of these settings."""
-    wanted = yaml.safe_load(section)["fleet"]
-    return all(str(known.get(name)) == str(value) for name, value in wanted.items())
-
-
-Scalar = str | bool
-"""The content that an edit writes."""
-
-
-def set_value(text: str, section: str, name: str, value: Scalar) -> str:
+def set_value(text: str, section: str, name: str, value: str | bool) -> str:
     """The text with `section.name` set to this value, in the style that the section is written in."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if root is None:
@@ -139,7 +127,6 @@ def set_value(text: str, section: str, name: str, value: Scalar) -> str:
 
 
 def _inserted(text: str, mapping: yaml.MappingNode, name: str, value: str) -> str:
-    """The text with a first entry in a mapping that doesn't have it."""
     at = mapping.start_mark.index
     if mapping.flow_style:
         return f"{text[: at + 1]}{name}: {value}{', ' if mapping.value else ''}{text[at + 1 :]}"
@@ -150,11 +137,11 @@ def _value(mapping: yaml.MappingNode, name: str) -> yaml.Node | None:
     return next((value for key, value in mapping.value if key.value == name), None)
 
 
-def _new_section(section: str, name: str, value: Scalar) -> str:
+def _new_section(section: str, name: str, value: str | bool) -> str:
     return f"{section}:\n  {name}: {_written(value)}\n"
 
 
-def _written(value: Scalar) -> str:
+def _written(value: str | bool) -> str:
     """The value as YAML. A name is quoted only if it would be read as something else."""
     plain = isinstance(value, str) and value and value.replace("-", "").replace("_", "").isalnum()
     return value if plain and yaml.safe_load(str(value)) == value else json.dumps(value)  # type: ignore[return-value]
