@@ -55,7 +55,7 @@ async def test_what_a_host_knows_of_its_worker_is_found_on_the_hub_by_its_addres
     await audit.shows("pause web-1/fetcher: succeeded")
     assert await asked(hub, "audit", "--worker", "web-2/fetcher") == []
     (row,) = await asked(hub, "audit", "--worker", "web-1/fetcher")
-    assert (row["action"], row["target_id"], row["address"]) == ("PAUSE", "fetcher", "web-1/fetcher")
+    assert (row["action"], row["supervisor_id"], row["target_id"]) == ("PAUSE", "web-1", "fetcher")
     elsewhere = {each["id"]: each for each in (await asyncio.to_thread(hub.status))["workers"]}
     assert elsewhere["web-2/fetcher"]["memory_bytes"] > 1_000_000
     assert elsewhere["web-2/fetcher"]["cpu_seconds"] > 0
