@@ -25,14 +25,12 @@ class SlackPlugin:
         self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
     ) -> ChatConnection:
         """Prepare the Slack service; `host_rights` decides where Slack is away."""
-        from bot.access.checks import ChatRights
-        from bot.requests.schedules import ChatAnswers
-        from bot.service import SlackService
+        from bot.service import ChatBridge, SlackService
         from supervisor_core.daemon.wiring import ChatConnection
 
-        rights, answers = ChatRights(host_rights), ChatAnswers()
-        service = partial(SlackService, config, ledger, credentials, rights, answers)
-        return ChatConnection(rights, answers, service)
+        bridge = ChatBridge(host_rights)
+        service = partial(SlackService, config, ledger, credentials, bridge)
+        return ChatConnection(bridge.check_right, bridge.answer, service)
 
     def checks(self) -> Sequence[Check]:
         """Slack's rows for the table of `supervisor doctor`."""

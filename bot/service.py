@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import CancelledError
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from bot.access.checks import AccessChecks, ChatRights
+from bot.access.checks import AccessChecks
 from bot.access.config_ids import find_unknown_ids
 from bot.access.on_call import OnCallPeople
-from bot.access.people import People
+from bot.access.people import People, UnverifiedError
 from bot.access.rules import AccessRules, approver_ids, configured_ids
-from bot.answers.logs import ReportReader
+from bot.answers import ReportReader
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals
 from bot.inbound.identity import Identity, find_identity
 from bot.inbound.intake import EnvelopeWriter, Intake
@@ -30,15 +31,18 @@ from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi, connect_by, one_session, web_client
 from bot.requests.handlers import RequestHandlers, build_handlers
 from bot.requests.introductions import Introductions
-from bot.requests.schedules import ChatAnswers
 from supervisor_core.alerts.oncall import OnCallDirectory
-from supervisor_core.commands.command import person_of
+from supervisor_core.commands.command import Command, Issuer, person_of
+from supervisor_core.commands.definitions import Right
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
 from supervisor_core.daemon.wiring import Chat, ChatContext
+from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown, RightsUnverifiable
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.schedules.rules import Schedule
+from supervisor_core.intake.schedules.runner import ScheduledAnswer
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.store import Ledger
 
@@ -46,6 +50,75 @@ CALL_SECONDS = 10
 """For one call of the Web API; the SDK's own 30 would keep everything that waits behind it too long."""
 
 log = logging.getLogger(__name__)
+
+
+ASK_SECONDS = 20.0
+"""Time for all questions to Slack about one person. Each call has a limit of its own."""
+
+ANSWER_SECONDS = 30.0
+"""Time for an answer, with a live look at all workers."""
+
+T = TypeVar("T")
+
+
+class ChatBridge:
+    """Asks the bot from any thread but that of its event loop: whether a person still has a right, and for the answer
+    of a scheduled command. While Slack isn't connected, the host's own knowledge decides about rights."""
+
+    def __init__(self, host: Rights) -> None:
+        self._host = host
+        self._chat: tuple[asyncio.AbstractEventLoop, Callable[[], RequestHandlers]] | None = None
+
+    def connected(self, handlers: Callable[[], RequestHandlers]) -> None:
+        """Start to ask; call it on the event loop. The handlers change with the configuration."""
+        self._chat = (asyncio.get_running_loop(), handlers)
+
+    def disconnected(self) -> None:
+        self._chat = None
+
+    def check_right(self, who: Issuer, command: Command, right: Right) -> str:
+        """The reason for a refusal now; empty if the person has the right."""
+        if self._chat is None or not who.id.startswith(CHAT):
+            return self._host(who, command, right)
+        loop, handlers = self._chat
+        user = who.id.rpartition("/")[2]
+
+        async def ask() -> str:
+            return await handlers().access.still_may(user, command, right)
+
+        try:
+            return _run(loop, ask(), ASK_SECONDS)
+        except UnverifiedError as error:
+            raise (RightsUnverifiable if error.permanent else RightsUnknown)(f"{error}.") from error
+        except (TimeoutError, CancelledError) as error:
+            raise RightsUnknown(
+                f"Slack didn't confirm in time that {who.name or who.id} still has the right."
+            ) from error
+
+    def answer(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
+        """The answer of a scheduled command; a retryable error if there's none now."""
+        if self._chat is None:
+            raise TemporaryError(f"{command.name} can't be answered: Slack isn't connected.")
+        loop, handlers = self._chat
+
+        async def ask() -> ScheduledAnswer:
+            return await handlers().schedules.answered(schedule, command)
+
+        try:
+            return _run(loop, ask(), ANSWER_SECONDS)
+        except UnverifiedError as error:
+            raise TemporaryError(f"{error}.") from error
+        except (TimeoutError, CancelledError) as error:
+            raise TemporaryError(f"{command.name} had no answer within {ANSWER_SECONDS:g} s.") from error
+
+
+def _run(loop: asyncio.AbstractEventLoop, question: Coroutine[Any, Any, T], seconds: float) -> T:
+    future = asyncio.run_coroutine_threadsafe(question, loop)
+    try:
+        return future.result(seconds)
+    except (TimeoutError, CancelledError):
+        future.cancel()
+        raise
 
 
 class SlackService(Chat):
@@ -58,8 +131,7 @@ class SlackService(Chat):
         config: SupervisorConfig,
         ledger: Ledger,
         credentials: SlackCredentials,
-        rights: ChatRights,
-        answers: ChatAnswers,
+        bridge: ChatBridge,
         approvals: Approvals,
         context: ChatContext,
     ) -> None:
@@ -69,8 +141,7 @@ class SlackService(Chat):
         self._config = config
         self._ledger = ledger
         self._approvals = approvals
-        self._rights = rights
-        self._answers = answers
+        self._bridge = bridge
         self._context = context
         self._notices = ConnectionNotices(ledger, lambda: self._config)
         self._known: Identity | None = None
@@ -161,15 +232,12 @@ class SlackService(Chat):
 
     async def _together(self, work: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run all of it, with answers for rights and schedules; when one part fails, end the others."""
-        # Looked up at each call: the handlers change with the configuration.
-        self._rights.connected(lambda *args: self._handlers_now().access.still_may(*args))  # noqa: PLW0108
-        self._answers.connected(lambda *args: self._handlers_now().schedules.answered(*args))  # noqa: PLW0108
+        self._bridge.connected(self._handlers_now)
         tasks = [asyncio.create_task(each) for each in work]
         try:
             await asyncio.gather(*tasks)
         finally:
-            self._rights.disconnected()
-            self._answers.disconnected()
+            self._bridge.disconnected()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

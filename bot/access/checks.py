@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from bot.access.people import AccessRule, People, UnverifiedError
 from bot.access.rules import (
@@ -18,26 +14,25 @@ from bot.access.rules import (
     may_approve,
     may_cancel,
     may_give,
+    may_press,
     may_see,
     may_see_all_approvals,
     refusal,
 )
-from bot.requests.mistakes import may_press
 from bot.requests.request import Request, VoteRequest
 from bot.views.answers import refusals as refused
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, OVERVIEW
-from supervisor_core.commands.command import Command, Issuer
+from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
 from supervisor_core.config.load import SupervisorConfig, example_worker
-from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown, RightsUnverifiable
 from supervisor_core.intake.approvals.rules import Approval
 
 MAX_AGE = timedelta(minutes=5)
 """An older request that changes something is refused: after an outage nobody expects it to run."""
 
-NOBODY = Refusal("identity", *refused.unknown())
-UNVERIFIED = Refusal("identity", *refused.unverified(), again=True)
-UNVERIFIABLE = Refusal("identity", *refused.unverifiable())
+NOBODY = Refusal("identity", *refused.UNKNOWN)
+UNVERIFIED = Refusal("identity", *refused.UNVERIFIED, again=True)
+UNVERIFIABLE = Refusal("identity", *refused.UNVERIFIABLE)
 TOO_OLD = Refusal("time", *refused.too_old(MAX_AGE), again=True)
 
 AccessResult = tuple[Person | None, Refusal | None]
@@ -171,43 +166,3 @@ class AllowedCommands:
     def asks(self, name: str) -> bool:
         """True if a command from Slack needs an approval."""
         return self._config.needs_approval(name, "slack")
-
-
-ASK_SECONDS = 20.0
-"""Time for all questions to Slack about one person. Each call has a limit of its own."""
-
-CheckRights = Callable[[str, Command, Right], Coroutine[Any, Any, str]]
-"""The reason for a refusal now; empty if the user has the right."""
-
-
-class ChatRights:
-    """Checks rights with Slack, and with the host's own knowledge while Slack isn't connected. Call it from any thread
-    but that of the event loop."""
-
-    def __init__(self, host: Rights) -> None:
-        self._host = host
-        self._chat: tuple[asyncio.AbstractEventLoop, CheckRights] | None = None
-
-    def connected(self, judge: CheckRights) -> None:
-        """Start to ask Slack; call it on the event loop."""
-        self._chat = (asyncio.get_running_loop(), judge)
-
-    def disconnected(self) -> None:
-        """Stop to ask Slack."""
-        self._chat = None
-
-    def __call__(self, who: Issuer, command: Command, right: Right) -> str:
-        """The reason for a refusal; empty if they have the right."""
-        if self._chat is None or not who.id.startswith(CHAT):
-            return self._host(who, command, right)
-        loop, judge = self._chat
-        answer_future = asyncio.run_coroutine_threadsafe(judge(who.id.rpartition("/")[2], command, right), loop)
-        try:
-            return answer_future.result(ASK_SECONDS)
-        except UnverifiedError as error:
-            raise (RightsUnverifiable if error.permanent else RightsUnknown)(f"{error}.") from error
-        except (TimeoutError, CancelledError) as error:
-            answer_future.cancel()
-            raise RightsUnknown(
-                f"Slack didn't confirm in time that {who.name or who.id} still has the right."
-            ) from error

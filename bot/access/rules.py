@@ -154,7 +154,7 @@ def may_approve(
     where they vote and `card` where that is; without `here` the place is not judged: for a vote that was cast before.
     """
     if person is not None and person.is_guest and not (person.deleted or person.is_bot):
-        return Refusal("identity", *refused.guest_votes())
+        return Refusal("identity", *refused.GUEST_VOTES)
     anywhere = here is None or not rules.slack.channels
     here_too = here in (*rules.slack.channels, rules.slack.approval_channel, rules.slack.asks_in(card), card)
     there = None if anywhere or here_too else _wrong_channel(here or "", rules, votes=True)
@@ -222,7 +222,7 @@ def group_ids(names: Collection[str]) -> frozenset[str]:
 
 def _inactive(person: Person | None) -> Refusal | None:
     if person is None:
-        return Refusal("identity", *refused.unknown())
+        return Refusal("identity", *refused.UNKNOWN)
     if person.deleted or person.is_bot:
         return Refusal("identity", *refused.inactive(bot=person.is_bot))
     return None
@@ -308,3 +308,8 @@ def _is_holder(person: Person, ids: Collection[str], rules: AccessRules) -> bool
     if membership(person, rules.workspace) is not Membership.FULL:
         return False
     return EVERYBODY in ids or not person.groups.isdisjoint(ids)
+
+
+def may_press(person: Person | None, command: Command, channel: str, rules: AccessRules) -> bool:
+    """True if a button with this command works for this person here."""
+    return refusal(person, CATALOG[command.name], command, channel, rules) is None

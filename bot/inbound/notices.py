@@ -12,8 +12,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from bot.pools import quick
-from bot.views.cards.configuration import unknown_ids
-from bot.views.cards.notices import connection_gap_notice
+from bot.views.cards.notices import connection_gap_notice, unknown_ids
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.common.errors import SupervisorError

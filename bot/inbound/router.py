@@ -28,10 +28,9 @@ from bot.views.blocks import text_message
 from bot.views.buttons import ACTION, DO, PAGE, WITHDRAW
 from bot.views.cards.alert import PRESS
 from bot.views.cards.approval import DECISION, DENIAL, VOTE
-from bot.views.form_fields import VALUE
-from bot.views.home.page import PAGE as HOME_PAGE
-from bot.views.home.page import REFRESH, SHOW
-from bot.views.home.sections import DECIDE
+from bot.views.forms import VALUE
+from bot.views.home import DECIDE, REFRESH, SHOW
+from bot.views.home import PAGE as HOME_PAGE
 from bot.views.text import escape
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -14,12 +13,11 @@ from sqlalchemy import Connection
 
 from bot.views.answers.schedules import schedule_card, schedule_refused
 from bot.views.blocks import Content
-from bot.views.cards import digests as storm
 from bot.views.cards import notices as views
 from bot.views.cards import thread
 from bot.views.cards.alert import (
+    NAMED_MEMBERS,
     AlertDetails,
-    ForeignAlertDetails,
     LastConfigChange,
     alert_card,
     alert_reply,
@@ -29,12 +27,10 @@ from bot.views.cards.alert import (
 )
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request
 from bot.views.cards.card import command_card
-from bot.views.cards.configuration import config_card
 from bot.views.cards.next_steps import UNDOABLE, CardContext, UndoState
-from bot.views.cards.notices import hub_taken_over, pause_flag
 from bot.views.cards.outcome import rests_paused
 from bot.views.files import Attachment
-from bot.views.home.sections import OpenAlert, RecentCommand
+from bot.views.home import OpenAlert
 from bot.views.text import escape, in_span
 from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
@@ -62,7 +58,6 @@ from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.intake.schedules.service import schedule_status
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
-from supervisor_core.jobs.queries import recent
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import AFFECTED, CONFIG_APPLIED, details_of, newest_row
 from supervisor_core.storage.audit.search import AuditFilter, cause_of, search
@@ -106,9 +101,9 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
     until = alert.closed_at or now
     since = next((job for job in past if job.finished_at and alert.opened_at < job.finished_at <= until), None)
     above = alerts.find(connection, alert.parent_id) if alert.parent_id else None
-    make = partial(ForeignAlertDetails, names=names) if names else AlertDetails
-    return make(
+    return AlertDetails(
         alert,
+        names=names,
         ended=ended,
         before=before,
         settings=_settings(connection, alert, before, alert.opened_at),
@@ -120,33 +115,15 @@ def alert_details(connection: Connection, alert_id: str, now: datetime, *, new: 
         undone=before is not None and any(_undoes(job, before) for job in past),
         hushes=hushes,
         new=new,
-        members=AlertMembers() if alert.target.worker else parents.members_of(connection, alert, storm.NAMED),
+        members=AlertMembers() if alert.target.worker else parents.members_of(connection, alert, NAMED_MEMBERS),
         parent=above,
     )
 
 
 def _undoes(job: Job, before: Job) -> bool:
-    """True for a job that reversed this change of code."""
     if job.handler != UNDO or job.outcome is None or not job.outcome.success:
         return False
     return before.task_id in (job.params.get("task_id"), job.outcome.details.get("undone_task_id"))
-
-
-def reply_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    """Build a reply in an alert's thread; None once the alert has recovered, because its message says so."""
-    alert = alerts.find(connection, str(payload["alert_id"]))
-    if alert is None or alert.state is AlertState.CLOSED:
-        return None
-    return alert_reply(payload, target_name(alert))
-
-
-def restart_content(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    """The line about a worker that was restarted automatically, with the count of that day."""
-    alert = alerts.find(connection, str(payload["alert_id"]))
-    if alert is None:
-        return None
-    day = datetime.fromisoformat(str(payload["day"])).replace(tzinfo=UTC)
-    return restart_line(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
 
 
 def _settings(
@@ -173,7 +150,6 @@ def _settings(
 
 
 def _commands(connection: Connection, alert: Alert, worker: str) -> list[Job]:
-    """The commands for its worker that may have caused it, newest first."""
     if not worker:
         return []
     handlers = [each.handler for each in CATALOG.values() if each.handler and each.risk is not Risk.READS]
@@ -184,26 +160,17 @@ def _commands(connection: Connection, alert: Alert, worker: str) -> list[Job]:
     return sorted([*own, *shared], key=lambda job: (job.finished_at or job.filed_at, job.job_id), reverse=True)
 
 
-def _morning(connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-    found = [alerts.find(connection, str(alert_id)) for alert_id in payload["alerts"]]
-    kept = [alert for alert in found if alert is not None]
-    if not kept:
-        return None
-    return views.quiet_hours_summary(kept, from_text(str(payload["since"])), from_text(str(payload["until"])))
-
-
 def _week(connection: Connection, payload: Mapping[str, Any]) -> Content:
     host, since, until = str(payload["host"]), from_text(str(payload["since"])), from_text(str(payload["until"]))
-    begun = alerts.begun_within(connection, host, since, until)
-    worked = flips.uptimes_of_workers(
-        connection, host, [str(each) for each in payload["workers"]], until, [until - since]
-    )
-    uptimes = {worker_id: uptime for worker_id, (uptime,) in worked.items()}
-    return views.weekly_summary(host, since, until, begun, uptimes, newest_row(connection, host))
+    opened = alerts.begun_within(connection, host, since, until)
+    workers = [str(worker) for worker in payload["workers"]]
+    uptimes = flips.uptimes_of_workers(connection, host, workers, until, [until - since])
+    week = {worker: spans[0] for worker, spans in uptimes.items()}
+    return views.weekly_summary(host, since, until, opened, week, newest_row(connection, host))
 
 
 PAYLOAD_CONTENT: Mapping[str, Callable[[Mapping[str, Any]], Content]]
-PAYLOAD_CONTENT = {CONFIG: config_card, PAUSE_FLAG: pause_flag, TAKEOVER: hub_taken_over}
+PAYLOAD_CONTENT = {CONFIG: views.config_card, PAUSE_FLAG: views.pause_flag, TAKEOVER: views.hub_taken_over}
 """Kinds of messages that are composed from their payload alone."""
 
 CARRIED_OUT = (ApprovalState.DONE, ApprovalState.FAILED)
@@ -231,30 +198,33 @@ class MessageComposer:
 
     def content(self, connection: Connection, message: PendingMessage, now: datetime) -> Content | None:
         """The current content; None where nothing is left that it is about."""
-        if message.kind == jobs.CARD:
+        payload, kind = message.payload, message.kind
+        if kind == jobs.CARD:
             return self._card(connection, message.subject, now)
-        if message.kind == ASKED:
+        if kind == ASKED:
             details = self._details(connection, message.subject, jobs.CARD)
             return approval_request(details) if details else None
-        if message.kind == DETAILS:
+        if kind == DETAILS:
             return self._reply(connection, message)
-        if message.kind == TOLD:
-            return self._schedule(connection, message)
-        if message.kind == ALERT:
+        if kind == TOLD:
+            if "note" in payload:
+                return schedule_refused(payload["note"])
+            schedule = schedules.find(connection, message.subject)
+            return schedule_card(schedule_status(schedule)) if schedule else None
+        if kind == ALERT:
             return self._alert(connection, message, now)
-        if message.kind == REPLY:
-            return reply_content(connection, message.payload)
-        if message.kind == LINE:
-            return restart_content(connection, message.payload)
-        if message.kind in PAYLOAD_CONTENT:
-            return PAYLOAD_CONTENT[message.kind](message.payload)
-        if message.kind == MORNING:
-            return _morning(connection, message.payload)
-        if message.kind == WEEK:
-            return _week(connection, message.payload)
-        if message.kind == CALL:
-            return self._escalation(connection, message.payload)
-        content: Content = message.payload["content"]
+        if kind in (REPLY, LINE, CALL):
+            alert = alerts.find(connection, str(payload["alert_id"]))
+            return self._alert_reply(connection, kind, alert, payload) if alert else None
+        if kind == MORNING:
+            kept = [alert for each in payload["alerts"] if (alert := alerts.find(connection, str(each)))]
+            since, until = from_text(str(payload["since"])), from_text(str(payload["until"]))
+            return views.quiet_hours_summary(kept, since, until) if kept else None
+        if kind == WEEK:
+            return _week(connection, payload)
+        if kind in PAYLOAD_CONTENT:
+            return PAYLOAD_CONTENT[kind](payload)
+        content: Content = payload["content"]
         return content
 
     def report(self, connection: Connection, message: PendingMessage) -> Attachment:
@@ -279,41 +249,39 @@ class MessageComposer:
             details = replace(details, link=self._link(place or {}))
         return alert_card(details, now)
 
-    def _escalation(self, connection: Connection, payload: Mapping[str, Any]) -> Content | None:
-        """Notify nobody about a recovered or acknowledged alert."""
-        alert = alerts.find(connection, str(payload["alert_id"]))
-        if alert is None or alert.state not in (AlertState.PENDING, AlertState.OPEN):
+    def _alert_reply(
+        self, connection: Connection, kind: str, alert: Alert, payload: Mapping[str, Any]
+    ) -> Content | None:
+        """What is posted beside the alert's message; None once that is out of date."""
+        if kind == LINE:
+            day = datetime.fromisoformat(str(payload["day"])).replace(tzinfo=UTC)
+            return restart_line(alert, alerts.count_healed(connection, alert.target, day, day + timedelta(days=1)))
+        if kind == REPLY:  # once the alert has recovered, its message says so
+            return alert_reply(payload, target_name(alert)) if alert.state is not AlertState.CLOSED else None
+        if alert.state not in (AlertState.PENDING, AlertState.OPEN):  # nobody is called for an acknowledged alert
             return None
         if "people" in payload:
             return views.escalation(alert, [str(each) for each in payload["people"]])
-        place = outbox.message_place(connection, alerts.ALERT, alert.alert_id) or {}
+        place = outbox.message_place(connection, ALERT, alert.alert_id) or {}
         return views.escalation_elsewhere(alert, str(place.get("channel") or ""), self._link(place))
 
-    def _schedule(self, connection: Connection, message: PendingMessage) -> Content | None:
-        if "note" in message.payload:
-            return schedule_refused(message.payload["note"])
-        found = schedules.find(connection, message.subject)
-        return schedule_card(schedule_status(found)) if found else None
-
     def pending_approvals(self, connection: Connection) -> list[ApprovalDetails]:
-        """All pending approvals, with the places of their cards."""
         found = approvals.in_states(connection, OPEN)
         asked = [self._details(connection, each.task_id, jobs.CARD) for each in found]
         return [each for each in asked if each is not None]
 
-    def recent_commands(self, connection: Connection, most: int) -> list[RecentCommand]:
-        """The newest commands, with links to their cards."""
-        found = recent(connection, most)
-        return [RecentCommand(each, self.link(connection, each.task_id)) for each in found]
-
     def open_alerts(self, connection: Connection) -> list[OpenAlert]:
-        """The open alerts without a parent, the first of them with links to their messages."""
         found = [alert for alert in alerts.in_states(connection, SHOWN) if alert.parent_id is None]
         shown = []
         for number, alert in enumerate(found):
             place = outbox.message_place(connection, ALERT, alert.alert_id) if number < LINKED else None
             link = self._link(place or {})
-            shown.append(OpenAlert(alert.alert_id, *_alert_words(alert), alert.opened_at, link))
+            if alert.target.kind == STORM:  # its reason begins with how many they are
+                many, what, words = alert.reason.partition(" workers ")
+                shown.append(OpenAlert(f"{many}{what.rstrip()}", words, alert.opened_at, link))
+            else:
+                subject = subject_of(alert.target, alert.reason)
+                shown.append(OpenAlert(subject, condition_words(alert), alert.opened_at, link))
         return shown
 
     def link(self, connection: Connection, task_id: str) -> str:
@@ -362,7 +330,6 @@ class MessageComposer:
         return f"{self._address}/archives/{place['channel']}/p{str(place['ts']).replace('.', '')}"
 
     def _undone(self, connection: Connection, found: Sequence[Job]) -> dict[str, UndoState]:
-        """The state of undoing these jobs of one command, by worker."""
         task_id = found[0].task_id
         tries = jobs.undoing(connection, task_id, max(UNDOS, 2 * len(found)))
         asked = approvals.by_param(connection, "undo", "task_id", task_id, UNDOS)
@@ -377,14 +344,6 @@ class MessageComposer:
 def _own_jobs(found: Sequence[Job], details: ApprovalDetails | None) -> Sequence[Job]:
     """The jobs of a command, without those that another door filed under the id of its approval."""
     return found if details is None else [job for job in found if job.door == details.approval.door]
-
-
-def _alert_words(alert: Alert) -> tuple[str, str]:
-    """The subject of an alert, and its condition in words."""
-    if alert.target.kind == STORM:  # its reason begins with how many they are
-        many, what, so = alert.reason.partition(" workers ")
-        return f"{many}{what.rstrip()}", so
-    return subject_of(alert.target, alert.reason), condition_words(alert)
 
 
 def _undo_state(job: Job, tries: Mapping[str, Sequence[Job]], refused: Sequence[Approval]) -> UndoState:

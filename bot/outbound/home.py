@@ -24,13 +24,13 @@ from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import ErrorKind, error_code, explain, kind_of
 from bot.pools import quick
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.home.page import home, plain_home, refused_home
-from bot.views.home.sections import HomeData, HomePosition, HomeReader
+from bot.views.home import HomeData, HomePosition, HomeReader, home, plain_home, refused_home
 from supervisor_core.commands.command import Command
 from supervisor_core.common import crashpoints
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.rules import ApprovalState
+from supervisor_core.jobs.queries import recent
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
@@ -113,7 +113,7 @@ class HomePages:
                 versions=versions,
                 approvals=[details for details in pending if self._waits_for(person, details)],
                 alerts=self._composer.open_alerts(connection),
-                recent=self._composer.recent_commands(connection, RECENT),
+                recent=[(each, self._composer.link(connection, each.task_id)) for each in recent(connection, RECENT)],
                 rests=pause_reason(connection, host),
             )
 

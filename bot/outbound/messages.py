@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 from bot.inbound.dispatcher import Response
 from bot.requests.request import Request
 from bot.views.blocks import Content, text_message
-from bot.views.cards.configuration import unreachable_channel
 from bot.views.cards.headlines import MOMENT, is_new
+from bot.views.cards.notices import unreachable_channel
 from bot.views.files import Attachment
 from bot.views.text import error_text
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, TAKEOVER, WEEK

@@ -83,8 +83,6 @@ class AlertActions:
 
 
 class AlertCommands:
-    """Handles the commands about alerts."""
-
     def __init__(self, config: SupervisorConfig, ledger: Ledger, alerts: AlertService) -> None:
         self._ledger = ledger
         self._alerts = alerts
@@ -92,7 +90,6 @@ class AlertCommands:
         self._workers = tuple(config.workers)
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """The handler of each command."""
         return {"alerts": self._list, "mute": self._mute, "unmute": self._unmute}
 
     async def _list(self, query: Query) -> Response:

@@ -5,37 +5,139 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 from typing import Any
 
+from sqlalchemy import Connection
+
 from bot.access.checks import NOBODY, AccessChecks, AllowedCommands
-from bot.access.rules import Person, Refusal
+from bot.access.rules import AccessRules, Person, Refusal, may_press
 from bot.inbound.dispatcher import Response, SendNow
 from bot.outbound.messages import announcement, card_place, failure, respond, tell, whisper
 from bot.pools import preview_in_time, quick
-from bot.requests.mistakes import Mistakes
-from bot.requests.request import Request
-from bot.views.answers.help import help_message, retry_message
-from bot.views.answers.overview import BUTTONS, monitoring_changed, overview, pressed_button
-from bot.views.blocks import Content, text_message
+from bot.requests.request import TAB, Request
+from bot.views.answers.help import help_message, mistake, retry_message, target_menu
+from bot.views.blocks import Content, Json, text_message
 from bot.views.cards.notices import approval_requested, preview_pending
+from bot.views.forms import groups_of
 from bot.views.text import code_span, display_name, error_text, escape
+from bot.views.workers import BUTTONS, monitoring_changed, overview, pressed_button
 from supervisor_core.commands.catalog import CATALOG, OVERVIEW
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.commands.conditions import VERSION, WHERE, Facts, facts_of
-from supervisor_core.commands.grammar import commit_word, render
+from supervisor_core.commands.conditions import VERSION, WHERE, Facts, FactSource, facts_of
+from supervisor_core.commands.grammar import commit_word, parse, render
 from supervisor_core.commands.grammar_errors import GrammarError, NeedsTarget
 from supervisor_core.commands.labels import audit_label
+from supervisor_core.commands.targets import ALL, HOST, TEAM
 from supervisor_core.common.errors import CommandText, SupervisorError
-from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.services.monitoring import PAUSE, RESUME
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
+from supervisor_core.jobs import remote
+from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import pause_reason
+
+
+class HeldCommands:
+    """Cancels commands that weren't sent yet. Whoever may give a command may cancel it."""
+
+    def __init__(self, ledger: Ledger, access: AccessChecks, ended: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._access = access
+        self._ended = ended
+
+    async def cancel(self, request: Request) -> Response:
+        task_id, hub_id = request.text, self._ledger.supervisor_id
+        try:
+            waiting = await quick(self._ledger.read, lambda connection: jobs.submitted_jobs(connection, task_id))
+            if not waiting or waiting[0].command not in CATALOG:
+                return tell(request, ":warning: This command isn't on record any more.")
+            definition, workers = CATALOG[waiting[0].command], tuple(job.worker_id for job in waiting)
+            command = Command(definition.name, workers=workers)
+            person, refused = await self._access.of_command(request, definition, command)
+            if person is None or refused is not None:
+                return tell(request, f":no_entry: {refused.words if refused else 'Your rights are unknown.'}")
+            issuer, now = Issuer(request.actor, person.name), datetime.now(UTC)
+
+            def cancel(connection: Connection) -> int:
+                return remote.cancel_unsent(connection, hub_id, waiting[0].task_id, issuer, now)
+
+            cancelled = await quick(self._ledger.write, cancel)
+        except SupervisorError as error:
+            return failure(request, error)
+        self._ended()
+        return Response() if cancelled else tell(request, ":information_source: It may have been sent already.")
+
+
+MOST_CHOICES = 100
+"""Options of a menu."""
+
+FEW = 50
+"""With up to this many workers, the menu lists them before the teams; with more, not all may fit."""
+
+LONGEST_BLOCK_ID = 255
+
+
+class Mistakes:
+    def __init__(self, config: SupervisorConfig, rules: AccessRules, facts: FactSource | None = None) -> None:
+        self._config = config
+        self._rules = rules
+        self._context = grammar_context(config, facts)
+
+    def answer(self, request: Request, error: GrammarError, person: Person | None) -> Content:
+        if isinstance(error, NeedsTarget):
+            menu, hint = self._target_menu(request, error, person)
+            return mistake(error.message, request.nonce, menu=menu, hint=hint)
+        command, suggestion = None, error.suggestion or ""
+        with suppress(SupervisorError):  # with other mistakes, it's shown without a button
+            command = parse(suggestion, self._context) if suggestion else None
+        if command is not None and not may_press(person, command, request.channel, self._rules):
+            command = None
+        return mistake(error.message, request.nonce, suggestion, command, asks=bool(command and self._asks(command)))
+
+    def may_for_one(self, request: Request, error: NeedsTarget, person: Person | None) -> bool:
+        commands = (Command.for_worker(error.name, worker) for worker in error.choices)
+        return any(may_press(person, each, request.channel, self._rules) for each in commands)
+
+    def _asks(self, command: Command) -> bool:
+        return self._config.needs_approval(command.name, "slack")
+
+    def _target_menu(self, request: Request, error: NeedsTarget, person: Person | None) -> tuple[Json | None, str]:
+        """A menu of targets, with a hint if it hasn't room for all; None if the typed text is too long for it."""
+        block_id = f"{request.nonce} {error.before}{TAB}{error.after}"
+        if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
+            return None, ""
+        try:
+            command = parse(error.complete(error.choices[0]), self._context)
+        except SupervisorError:  # there are other mistakes, which come up once a target is named
+            return None, ""
+        # Teams, `all` and hosts come first if not everything fits.
+        several = groups_of(self._context)
+        targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
+
+        def may(target: str) -> bool:
+            workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
+            if target.startswith(HOST):
+                workers = self._context.hosts[target.removeprefix(HOST)]
+            if target == ALL:
+                workers = self._context.workers
+            return may_press(person, Command(command.name, target, tuple(workers)), request.channel, self._rules)
+
+        shown = list(islice(filter(may, targets), MOST_CHOICES + 1))
+        if not shown:
+            return None, ""
+        all_fit = len(shown) <= MOST_CHOICES
+        hint = "" if all_fit else f"The menu hasn't room for all: type `/supervisor {command.name} WORKER`."
+        return target_menu(block_id, command, shown[:MOST_CHOICES], asks=self._asks(command)), hint
+
 
 FACTS_UNKNOWN = f"The states of the workers can't be checked right now, so a target can't have “{WHERE}”. Try again."
 
@@ -47,8 +149,6 @@ ObserveWorkers = Callable[[], Awaitable[list[dict[str, Any]]]]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed and permitted command."""
-
     request: Request
     command: Command
     person: Person | None
@@ -58,7 +158,6 @@ class Query:
 
     @property
     def issuer(self) -> Issuer:
-        """The issuer, as in the audit trail."""
         return self.by or Issuer(self.request.actor, self.person.name if self.person else "")
 
     @property
@@ -73,8 +172,6 @@ QueryHandler = Callable[[Query], Awaitable[Response]]
 
 
 class HostAnswers:
-    """Answers about this host, and pauses and resumes monitoring."""
-
     def __init__(
         self, config: SupervisorConfig, ledger: Ledger, allowed: AllowedCommands, context: ChatContext
     ) -> None:
@@ -84,7 +181,6 @@ class HostAnswers:
         self._context = context
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """The handler of each command."""
         return {
             OVERVIEW: self._overview,
             "help": self._help,
@@ -124,7 +220,6 @@ class HostAnswers:
 
 
 def announcement_channel(config: SupervisorConfig) -> str:
-    """The channel for what concerns everybody, if there is one."""
     return config.slack.alert_channel or config.slack.fallback_channel
 
 
@@ -230,7 +325,10 @@ class CommandRequests:
         try:
             first = await quick(self._gateway.pressed_by, request.press) if request.button is not None else None
             if first is not None:
-                response = _already_used(request, command, first)
+                response = _accepted(request)
+                if not request.replaces and not first.is_same_as(request.actor):
+                    again = code_span(CommandText(render(command)))
+                    response = tell(request, USED.format(who=display_name(first), again=again))
             elif self._config.needs_approval(command.name, DOOR):
                 response = Response(rest=partial(self._request_approval, request, command, person))
             else:
@@ -277,7 +375,6 @@ class CommandRequests:
         return _accepted(request)
 
     def _again(self, text: str, command: Command, request: Request) -> Content:
-        """The reason why nothing was done, with a button to try again."""
         asks = self._config.needs_approval(command.name, DOOR)
         return retry_message(text, command, request.nonce, asks=asks)
 
@@ -305,13 +402,6 @@ def refusal_entry(
         task_id=request.task_id,
         details={**about, "error": why.plain, "missing": why.missing, "door": DOOR},
     )
-
-
-def _already_used(request: Request, command: Command, first: Issuer) -> Response:
-    """Tell a person that somebody else has already used this button."""
-    if request.replaces or first.is_same_as(request.actor):
-        return _accepted(request)
-    return tell(request, USED.format(who=display_name(first), again=code_span(CommandText(render(command)))))
 
 
 def _replaces_own(request: Request) -> bool:

@@ -24,8 +24,7 @@ from bot.requests.request import Request, from_form_opening
 from bot.views import forms as views
 from bot.views.blocks import Json, context, section
 from bot.views.cards.preview import ON_A_CARD, previews_as_text
-from bot.views.form_fields import COMMITS, TARGET, commit_menu, matching_options
-from bot.views.forms import LivePreview
+from bot.views.forms import COMMITS, TARGET, LivePreview, commit_menu, matching_options
 from bot.views.text import error_text, escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
@@ -53,8 +52,6 @@ log = logging.getLogger(__name__)
 
 
 class FormActions:
-    """Opens forms, previews what is chosen in them, and submits them."""
-
     def __init__(
         self,
         modals: Modals,
@@ -87,7 +84,6 @@ class FormActions:
         return None if isinstance(text, str) else {"response_action": "errors", "errors": dict(text)}
 
     async def open_picker(self, envelope: StoredEnvelope) -> Response:
-        """Open the picker of commands, for this channel if there is one."""
         request = from_form_opening(envelope)
 
         async def compose() -> Json:
@@ -102,7 +98,6 @@ class FormActions:
         return Response() if opened else not_opened(request)
 
     async def show_picked(self, envelope: StoredEnvelope) -> Response:
-        """Replace the picker by the form of the chosen command."""
         view = envelope.payload.get("view") or {}
         chosen = (envelope.payload["actions"][0].get("selected_option") or {}).get("value")
         definition = CATALOG.get(str(chosen))
@@ -127,7 +122,6 @@ class FormActions:
         return self._show_preview(view_id, request.user, form, command) if view_id else not_opened(request)
 
     async def choose(self, envelope: StoredEnvelope) -> Response:
-        """Show the effect of what was just chosen in a form."""
         view = envelope.payload.get("view") or {}
         known = views.form_context(view)
         definition = CATALOG.get(known.command)
@@ -233,7 +227,6 @@ class FormActions:
 
 
 def _place_of(request: Request) -> tuple[str, str | None]:
-    """The channel and thread for the form; none for one that must ask."""
     return ("", None) if request.channel == request.user else (request.channel, request.thread)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bot.views import form_fields as inputs
+from bot.views import forms as inputs
 from bot.views.forms import form_context
 from bot.views.text import fit
 from supervisor_core.commands.catalog import CATALOG, check_params
@@ -81,7 +81,6 @@ class _FormReader:
         self.errors: dict[str, str] = {}
 
     def command(self) -> Command | None:
-        """The command in the fields; None if one of them is wrong."""
         target = self._target()
         params: dict[str, Any] = {}
         for parameter in self._definition.written:
@@ -144,7 +143,6 @@ class _FormReader:
             return None
 
     def _blamed(self, error: GrammarError) -> str:
-        """The field of a mistake that only shows in the whole text."""
         if isinstance(error, (NeedsTarget, NearMiss)):
             return inputs.TARGET
         inner = [inputs.block_id_of(each) for each in self._definition.written if each.kind in _IN_WORDS]
@@ -166,7 +164,6 @@ class _FormReader:
 
 
 def _as_words(definition: CommandDefinition, command: Command) -> dict[str, Any]:
-    """The parameters as they are typed, with text in quotes."""
     inner = {each.name for each in definition.written if each.kind in _IN_WORDS}
     return {
         name: quote(str(value)) if name in inner and value is not None else value

@@ -8,15 +8,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access.checks import AccessChecks, AllowedCommands
 from bot.access.rules import APPROVALS
-from bot.answers.workers import answer_handlers
+from bot.answers import answer_handlers
 from bot.outbound.channel_health import ChannelHealth
 from bot.outbound.content import MessageComposer
 from bot.outbound.home import HomePages
 from bot.outbound.modals import Modals
 from bot.requests.alert_actions import AlertActions, AlertCommands
-from bot.requests.commands import CommandRequests, HostAnswers, TargetFacts
+from bot.requests.commands import CommandRequests, HeldCommands, HostAnswers, TargetFacts
 from bot.requests.form_actions import FormActions
-from bot.requests.held_commands import HeldCommands
 from bot.requests.home_actions import HomeActions
 from bot.requests.introductions import Introductions
 from bot.requests.rolling import RollingCommands
@@ -35,8 +34,6 @@ from supervisor_core.storage.store import Ledger
 
 @dataclass(frozen=True, slots=True)
 class RequestHandlers:
-    """The handlers for one configuration."""
-
     access: AccessChecks
     commands: CommandRequests
     votes: Votes
@@ -60,7 +57,6 @@ def build_handlers(
     introductions: Introductions,
     channels: ChannelHealth,
 ) -> RequestHandlers:
-    """The handlers for this configuration."""
     allowed, alerts = AllowedCommands(config, access), AlertService(ledger)
     pending_approvals = PendingApprovals(ledger, composer, allowed)
     queries = {

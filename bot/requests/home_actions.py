@@ -11,13 +11,11 @@ from bot.outbound.messages import HOME, tell
 from bot.pools import quick
 from bot.requests.form_actions import FormActions
 from bot.requests.request import from_form_opening
-from bot.views.home.page import REFRESH, SHOW
-from bot.views.home.sections import HomePosition
+from bot.views.forms import is_target
+from bot.views.home import REFRESH, SHOW, HomePosition
 from bot.views.text import escape
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.conditions import FactSource
-from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.commands.targets import resolve
 from supervisor_core.commands.words import excerpt
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.storage import outbox
@@ -29,8 +27,6 @@ HOME_TAB = "home"
 
 
 class HomeActions:
-    """Opens and turns App Home pages, and opens forms from their buttons."""
-
     def __init__(
         self, ledger: Ledger, forms: FormActions, config: SupervisorConfig, facts: FactSource | None = None
     ) -> None:
@@ -40,7 +36,6 @@ class HomeActions:
         self._grammar = grammar_context(config, facts)
 
     async def open(self, envelope: StoredEnvelope) -> Response:
-        """Show the page to somebody who opens it, where they left it."""
         event = envelope.payload["event"]
         if event.get("tab") != HOME_TAB:
             return Response()
@@ -48,7 +43,6 @@ class HomeActions:
         return Response(messages=(order_page(user, await self._position(user)),))
 
     async def turn(self, envelope: StoredEnvelope) -> Response:
-        """Show another part of the page, or refresh it."""
         user, action = str(envelope.payload["user"]["id"]), envelope.payload["actions"][0]
         position = await self._position(user)
         if action["action_id"] == SHOW:
@@ -68,19 +62,13 @@ class HomeActions:
         name, _, target = value.partition(":")
         if name not in CATALOG:
             return Response()
-        if target and not self._is_target(target):  # else the form would begin with another one
+        if target and not is_target(target, self._grammar):  # else the form would begin with another one
             words = f":warning: {escape(excerpt(target))} is no longer a worker{self._grammar.here}."
             return tell(from_form_opening(envelope), words)
         trigger, text = str(envelope.payload.get("trigger_id") or ""), f"{name} {target}" if target else ""
         return await self._forms.open_form(
             from_form_opening(envelope), trigger, name, text=text, chosen=self._place(name)
         )
-
-    def _is_target(self, word: str) -> bool:
-        try:
-            return resolve(word, self._grammar) is not None
-        except GrammarError:
-            return False
 
     def _place(self, name: str) -> str:
         """The initial channel of a form: the alert channel, or one in which commands are allowed. An answer is for one

@@ -27,8 +27,6 @@ TAB = "\t"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, and how its sender can be answered."""
-
     text: str
     """As Slack sends it, with `<`, `>` and `&` as entities: the grammar decodes them."""
     user: str
@@ -59,7 +57,6 @@ class Request:
 
     @property
     def actor(self) -> str:
-        """The issuer id, as in the audit trail."""
         return f"slack:{self.team}/{self.user}"
 
     @property
@@ -82,8 +79,6 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest:
-    """A vote on an approval, or its cancellation."""
-
     request: Request
     approval_id: str
     choice: str
@@ -96,7 +91,6 @@ class VoteRequest:
 
 
 def from_slash_command(received: StoredEnvelope) -> Request:
-    """A slash command."""
     payload = received.payload
     return Request(
         text=str(payload.get("text") or ""),
@@ -110,13 +104,11 @@ def from_slash_command(received: StoredEnvelope) -> Request:
 
 
 def from_mention(received: StoredEnvelope) -> Request:
-    """The request of a message that mentions the bot."""
     direct = str(received.payload["event"]["channel"]).startswith("D")
     return _from_message(received, direct=direct)
 
 
 def from_direct_message(received: StoredEnvelope) -> Request | None:
-    """The request of a direct message; None for any other message."""
     return _from_message(received, direct=True) if is_direct_message(received.payload["event"]) else None
 
 
@@ -190,7 +182,6 @@ def _from_person(received: StoredEnvelope, text: str, channel: str, thread: str 
 
 
 def from_command_button(received: StoredEnvelope) -> Request:
-    """The request of a button with a command."""
     return _from_button(received, command_name(_action_id(received)))
 
 
@@ -229,8 +220,8 @@ def _thread_of(container: Mapping[str, Any]) -> str | None:
 
 
 def from_page_button(received: StoredEnvelope) -> Request:
-    """The request of a button for another page, with the value `NONCE WHERE ARGUMENTS`. The page replaces a private
-    answer; in a thread that others read, the person gets a message of their own."""
+    """A button with the value `NONCE WHERE ARGUMENTS`. The page replaces a private answer; in a thread that others
+    read, the person gets a message of their own."""
     command = _action_id(received).removeprefix(PAGE).partition(":")[2]
     request = _from_button(received, command)
     where, _, arguments = _value(received).partition(" ")[2].partition(" ")
@@ -240,19 +231,16 @@ def from_page_button(received: StoredEnvelope) -> Request:
 
 
 def from_vote_button(received: StoredEnvelope) -> VoteRequest:
-    """The vote of a button, whose value is the approval's id."""
     choice = _action_id(received).removeprefix(VOTE)
     request = replace(_from_button(received, choice), button=None)
     return VoteRequest(request, _value(received), choice, trigger_id=_trigger_id(received))
 
 
 def from_withdraw_button(received: StoredEnvelope) -> Request:
-    """The cancellation of a command that waits for its host, with its command id as the text."""
     return replace(_from_button(received, "cancel"), text=_value(received), button=None, target="")
 
 
 def from_alert_button(received: StoredEnvelope) -> Request:
-    """The action of a button of an alert, with the alert's id after it."""
     action = _action_id(received).removeprefix(PRESS)
     text = f"{action} {_value(received)}"
     return replace(_from_button(received, action), text=text, button=None, replaces=False)
@@ -274,13 +262,11 @@ def from_denial_form(received: StoredEnvelope) -> VoteRequest:
 
 
 def from_home_button(received: StoredEnvelope) -> VoteRequest:
-    """The vote of the button beside an approval in App Home."""
     request = _from_person(received, "", "", None)
     return VoteRequest(request, _value(received), "", trigger_id=_trigger_id(received), at_home=True)
 
 
 def from_decision_form(received: StoredEnvelope) -> VoteRequest:
-    """The vote of the form that this button opens."""
     view = received.payload["view"]
     values: Mapping[str, Any] = view["state"]["values"]
     choice = (values["choice"]["choice"].get("selected_option") or {}).get("value")
@@ -300,7 +286,6 @@ def from_menu(received: StoredEnvelope) -> Request:
 
 
 def _target_in(command: str, arguments: str) -> str:
-    """The target of a button: the first argument of a command for workers."""
     definition = CATALOG.get(command)
     return arguments.partition(" ")[0] if definition and definition.target is TargetRule.WORKERS else ""
 

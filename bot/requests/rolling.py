@@ -29,7 +29,6 @@ class RollingCommands:
         self._filed = filed
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """The handler of each command."""
         return {
             f"{PREFIX}status": self._status,
             **dict.fromkeys((f"{PREFIX}{move}" for move in RollingMove), self._move),
@@ -57,7 +56,6 @@ class RollingCommands:
 
 
 def _progress(status: RollingStatus) -> Content:
-    """The progress, with the first workers of each part."""
     first, *failures = (inert(line, LINE) for line in status.lines())
     parts = [
         f"• {part}: {shorten([inert(worker, LINE) for worker in workers], NAMED)}"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import CancelledError
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from bot.access.checks import AccessChecks
-from bot.access.people import UnverifiedError
 from bot.access.rules import Person
 from bot.inbound.dispatcher import Response
 from bot.outbound.messages import card_place, failure, respond, tell, whisper
@@ -23,7 +19,7 @@ from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
-from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError
+from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.common.time_zones import known_zone
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rights import CHAT
@@ -52,7 +48,6 @@ class ScheduleCommands:
         self._handlers = handlers
 
     def handlers(self) -> Mapping[str, QueryHandler]:
-        """The handler of each command."""
         return {ADD: self._add, LIST: self._list, REMOVE: self._remove}
 
     async def answered(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
@@ -118,7 +113,13 @@ class ScheduleCommands:
             return Response()  # on its card, which says so
         told = []
         if not on_card:
-            told.append(_notice(request, views.schedule_removed(gone, issuer, request.at)))
+            told.append(
+                Message(
+                    NOTICE,
+                    f"{request.task_id} schedule",
+                    {**card_place(request), "content": views.schedule_removed(gone, issuer, request.at)},
+                )
+            )
         elif not request.replaces:
             told.append(whisper(request, views.gone(gone)))
         if request.replaces:  # a list that only its reader sees: without the one that is gone
@@ -136,50 +137,9 @@ class ScheduleCommands:
 
 
 def _with_signature(message: Message, schedule: Schedule) -> Message:
-    """The message with a line that names its schedule."""
     payload, signature = dict(message.payload or {}), views.schedule_signature(schedule)
     if isinstance(payload.get("content"), dict):
         payload["content"] = with_hint(payload["content"], signature)
     if message.kind == FILE:
         payload["comment"] = f"{payload['comment']}\n{signature}"
     return replace(message, payload=payload)
-
-
-def _notice(request: Request, content: Content) -> Message:
-    """A message for the whole channel, because it's about a change."""
-    return Message(NOTICE, f"{request.task_id} schedule", {**card_place(request), "content": content})
-
-
-ANSWER_SECONDS = 30.0
-"""Time for an answer, with a live look at all workers."""
-
-AnswerSchedule = Callable[[Schedule, Command], Coroutine[Any, Any, ScheduledAnswer]]
-
-
-class ChatAnswers:
-    """Answers scheduled commands. Call it from any thread but that of the event loop."""
-
-    def __init__(self) -> None:
-        self._chat: tuple[asyncio.AbstractEventLoop, AnswerSchedule] | None = None
-
-    def connected(self, answer: AnswerSchedule) -> None:
-        """Start to answer; call it on the event loop."""
-        self._chat = (asyncio.get_running_loop(), answer)
-
-    def disconnected(self) -> None:
-        """Stop to answer."""
-        self._chat = None
-
-    def __call__(self, schedule: Schedule, command: Command) -> ScheduledAnswer:
-        """The answer; a retryable error if there's none now."""
-        if self._chat is None:
-            raise TemporaryError(f"{command.name} can't be answered: Slack isn't connected.")
-        loop, answer = self._chat
-        answer_future = asyncio.run_coroutine_threadsafe(answer(schedule, command), loop)
-        try:
-            return answer_future.result(ANSWER_SECONDS)
-        except UnverifiedError as error:
-            raise TemporaryError(f"{error}.") from error
-        except (TimeoutError, CancelledError) as error:
-            answer_future.cancel()
-            raise TemporaryError(f"{command.name} had no answer within {ANSWER_SECONDS:g} s.") from error

@@ -44,7 +44,6 @@ class PendingApprovals:
         self._allowed = allowed
 
     async def answer(self, query: Query) -> Response:
-        """The answer to `approvals`, `approve` or `deny`."""
         approval_id = str(query.command.params.get("approval") or "")
         return respond(query.request, await self.content(query.request, query.person, approval_id))
 

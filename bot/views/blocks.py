@@ -48,26 +48,18 @@ def card(headline: str, color: Color, blocks: Sequence[Json]) -> Content:
 
 
 def blocks_of(content: Mapping[str, Any]) -> list[Json]:
-    """All blocks of a message, those of its attachments as well."""
     inside = (each.get("blocks") or () for each in content.get("attachments") or ())
     return [*(content.get("blocks") or ()), *(block for blocks in inside for block in blocks)]
 
 
 def text_message(text: str) -> Content:
-    """One piece of text."""
     text = fit(text, LONGEST)
     return {"text": text, "blocks": [section(text)]}
 
 
 def code_message(text: str) -> Content:
     """Text in fixed columns: in as many blocks as it needs, cut where there would be too many."""
-    pieces, piece = [], ""
-    for line in escape(text.replace("`", "'")).split("\n"):
-        if piece and len(piece) + len(line) > PIECE:
-            pieces.append(piece)
-            piece = ""
-        piece += f"{fit(line, PIECE)}\n"
-    pieces.append(piece)
+    pieces = join_lines([fit(line, PIECE) for line in escape(text.replace("`", "'")).split("\n")], PIECE)
     blocks = [section(f"```{piece.rstrip()}```") for piece in pieces[:PIECES]]
     return {
         "text": fit(escape(text), LONGEST),
@@ -85,12 +77,10 @@ def without_blocks(content: Content) -> Content:
 
 
 def is_plain(content: Mapping[str, Any]) -> bool:
-    """True for text alone."""
     return set(content) == {"text"}
 
 
 def _texts(block: Json) -> Iterator[str]:
-    """The texts of a block, without those of its buttons."""
     parts = [block.get("text"), *(block.get("fields") or ())]
     if block["type"] == "context":
         parts += block["elements"]
@@ -117,13 +107,11 @@ def code_block(text: str) -> Json:
 
 
 def context(text: str) -> Json:
-    """A block of small print."""
     element = {"type": "mrkdwn", "verbatim": True, "text": fit(text, 1900)}
     return {"type": "context", "elements": [element]}
 
 
 def actions(block_id: str, elements: Sequence[Json]) -> Json:
-    """A row of buttons or menus."""
     return {"type": "actions", "block_id": block_id, "elements": list(elements)}
 
 
@@ -142,7 +130,6 @@ def modal(
 
 
 def option(text: str, value: str) -> Json:
-    """One choice of a menu."""
     return {"text": plain_text(fit(text, OPTION)), "value": value}
 
 
@@ -166,7 +153,6 @@ def with_hint(content: Content, hint: str) -> Content:
 
 
 def join_lines(lines: Sequence[str], most: int) -> list[str]:
-    """Lines together, as many in one text as fit."""
     texts: list[str] = []
     for line in lines:
         if texts and len(texts[-1]) + 1 + len(line) <= most:
@@ -177,5 +163,4 @@ def join_lines(lines: Sequence[str], most: int) -> list[str]:
 
 
 def fingerprint(content: Content) -> str:
-    """Differs for different contents."""
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]

@@ -87,7 +87,6 @@ def command_button(
 
 
 def command_name(action_id: str) -> str:
-    """The name of the command that a button with this `action_id` gives."""
     return action_id.removeprefix(ACTION).partition(PART)[0]
 
 
@@ -102,7 +101,6 @@ def _value(command: Command, *words: str) -> str:
 
 
 def confirm(title: str, text: str, yes: str) -> Json:
-    """The question that a button or a menu asks before it does anything."""
     return {
         "title": plain_text(fit(title, 100)),
         "text": plain_text(fit(text, 300)),
@@ -118,8 +116,6 @@ BACK, NEXT = "back", "next"
 
 @dataclass(frozen=True, slots=True)
 class ListPage(Generic[T]):
-    """A page, and where it is."""
-
     items: Sequence[T]
     number: int
     """From 0."""
@@ -129,14 +125,12 @@ class ListPage(Generic[T]):
 
 
 def list_page(items: Sequence[T], size: int, number: int) -> ListPage[T]:
-    """This page, or the last one where there are fewer by now."""
     pages = max(-(-len(items) // size), 1)
     number = min(max(number, 0), pages - 1)
     return ListPage(items[number * size : (number + 1) * size], number, pages, number * size + 1)
 
 
 def page_buttons(part: ListPage[T], command: Command, nonce: str) -> list[Json]:
-    """The block of buttons; none where there is one page alone."""
     buttons = []
     if part.number > 0:
         buttons.append(page_button(command, nonce, f"{BACK}:{part.number - 1}", "Previous page"))

@@ -33,11 +33,9 @@ class Attachment:
 
     @property
     def data(self) -> bytes:
-        """The bytes that are sent."""
         return self.content.encode()
 
     def as_payload(self) -> dict[str, Any]:
-        """As a row keeps it."""
         return {
             "filename": self.name,
             "title": self.title or self.name,
@@ -48,7 +46,6 @@ class Attachment:
 
     @classmethod
     def of(cls, payload: Mapping[str, Any]) -> Attachment:
-        """From a row."""
         return cls(
             name=str(payload["filename"]),
             content=str(payload["content"]),
@@ -59,7 +56,6 @@ class Attachment:
 
 
 def cut(text: str) -> str:
-    """The whole lines of a text that fit into a file."""
     if len(text.encode()) <= MOST_BYTES:
         return text
     words = CUT.format(most=MOST_BYTES)
@@ -97,7 +93,6 @@ def file_text(file: Attachment, refused: str) -> Content:
 
 
 def _with_words(content: Content, said: str, rest: str) -> Content:
-    """Add the reason, and the place of the rest where something is cut."""
     words = f"{said} In full: {fit(rest, REST)}" if rest else said
     text = fit(str(content["text"]), 2900 - len(words) - 1)
     return {"text": f"{text}\n{words}", "blocks": [*content["blocks"], context(words)]}

@@ -127,7 +127,6 @@ def moment(at: datetime) -> str:
 
 
 def minute(at: datetime) -> str:
-    """A moment to the minute."""
     return _date(at, "{date_short_pretty} {time}", f"{at:%Y-%m-%d %H:%M} UTC")
 
 
@@ -146,7 +145,6 @@ def period(begun: datetime, ended: datetime, now: datetime) -> str:
 
 
 def day(at: datetime) -> str:
-    """The day of a moment."""
     return _date(at, "{date_short}", f"{at:%Y-%m-%d}")
 
 
@@ -195,7 +193,6 @@ def requester(issuer: Issuer) -> str:
 
 
 def display_name(issuer: Issuer) -> str:
-    """A name without a mention."""
     return escape(one_line((issuer.name or issuer.id).translate(UNSTYLED), NAME))
 
 
@@ -211,18 +208,16 @@ LONGEST_TEXT, LONGEST_ERROR = 600, 2000
 """Characters of a part of a sentence, and of an error."""
 
 
-def phrase_markup(phrase: Phrase, now: datetime | None = None) -> str:
-    """As markup; a moment near `now` without its day."""
-    return _without_at(render_phrase(phrase, _text, code_span, partial(_moment, now=now), mention))
-
-
-def phrase_with_names(phrase: Phrase, now: datetime | None = None) -> str:
-    """The same with people by their names: a mention of somebody who did something days ago calls them."""
+def phrase_markup(phrase: Phrase, now: datetime | None = None, *, mentions: bool = True) -> str:
+    """As markup; a moment near `now` without its day. Without mentions, people stand by their names: a mention of
+    somebody who did something days ago calls them."""
 
     def name(issuer: Issuer) -> str:
         return _text(name_of(issuer).translate(UNSTYLED))
 
-    return _without_at(render_phrase(phrase, _text, code_span, partial(_moment, now=now), name))
+    text = render_phrase(phrase, _text, code_span, partial(_moment, now=now), mention if mentions else name)
+    # Slack shows "today 2:23 PM" for a moment: leave out "at" before it.
+    return re.sub(r"\bat (<!date\^\d+\^\{date_short_pretty\})", r"\1", text)
 
 
 def _moment(at: datetime, now: datetime | None) -> str:
@@ -243,14 +238,6 @@ def without_ids(phrase: Phrase) -> Phrase:
     return tuple(parts)
 
 
-def _without_at(text: str) -> str:
-    """Leave out "at" before a moment: Slack shows "today 2:23 PM" for it."""
-    return _AT_MOMENT.sub(r"\1", text)
-
-
-_AT_MOMENT = re.compile(r"\bat (<!date\^\d+\^\{date_short_pretty\})")
-
-
 def code_span(word: str) -> str:
     """In letters of one width; a backtick would end them. A command as it is typed in Slack."""
     if isinstance(word, CommandText):
@@ -259,7 +246,6 @@ def code_span(word: str) -> str:
 
 
 def error_text(error: SupervisorError) -> str:
-    """The error and its remedy."""
     return f"{_inert(error.message, LONGEST_ERROR)} {phrase_markup(error.todo)}".rstrip()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.access.rules import Person
-from bot.answers.audit import PAGE, AuditAnswer
+from bot.answers import PAGE, AuditAnswer
 from bot.requests.commands import Query
 from bot.requests.request import Request
 from supervisor_core.commands.grammar import parse

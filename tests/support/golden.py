@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from slack_playground.blockkit.messages import check_message
+from slack_playground.blockkit.views import check_view
 
 FOLDER = Path(__file__).parents[1] / "unit" / "golden"
 
 
-def is_as_last_seen(kind: str, name: str, message: Mapping[str, Any]) -> None:
-    """Slack takes this message, and it is the one in its golden file."""
-    assert check_message(message, update=True) == []
-    path = FOLDER / f"{kind}_{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(message, indent=2, ensure_ascii=False) + "\n")
-    assert message == json.loads(path.read_text())
-
-
-def every_file_has_its_case(kind: str, cases: Collection[str]) -> None:
-    """No golden file is left over from a case that is gone."""
-    assert {path.stem.removeprefix(f"{kind}_") for path in FOLDER.glob(f"{kind}_*.json")} == set(cases)
+def are_as_last_seen(
+    kind: str, cases: Mapping[str, Mapping[str, Any] | Callable[[], Mapping[str, Any] | None]]
+) -> None:
+    """Slack takes each message or view, it is the one in its golden file, and no file is left over."""
+    for name, case in cases.items():
+        shown = case() if callable(case) else case
+        assert shown is not None, name
+        assert (check_view(shown) if "type" in shown else check_message(shown, update=True)) == [], name
+        path = FOLDER / f"{kind}_{name.replace(' ', '_')}.json"
+        if os.environ.get("UPDATE_GOLDEN"):
+            path.write_text(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+        assert shown == json.loads(path.read_text()), name
+    files = {path.stem.removeprefix(f"{kind}_") for path in FOLDER.glob(f"{kind}_*.json")}
+    assert files == {name.replace(" ", "_") for name in cases}

@@ -57,7 +57,6 @@ def open_alerts(
 
 
 def _recovered(alerts: Sequence[Alert]) -> list[Json]:
-    """The last alerts that recovered, and the command that explains them."""
     if not alerts:
         return []
     lines = [_recovered_line(each) for each in alerts]
@@ -67,7 +66,6 @@ def _recovered(alerts: Sequence[Alert]) -> list[Json]:
 
 
 def _recovered_line(alert: Alert) -> str:
-    """`North recovered 2 min ago after 1.2 s: crashed (SIGKILL)`."""
     ended = alert.closed_at or alert.opened_at
     lasted = format_span((ended - alert.opened_at).total_seconds())
     happened, _ = reason_of(alert)

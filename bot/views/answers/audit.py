@@ -24,18 +24,12 @@ _UNSTYLED = str.maketrans("", "", "*~`")
 """Words that are not ours are not styled; underscores stay, since labels and ids have some."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One entry, and the address of its card."""
-
-    entry: TrailEntry
-    link: str = ""
+AuditRow = tuple[TrailEntry, str]
+"""One entry, and the address of its card."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditQuery:
-    """A query of the audit trail, and the form of its answer."""
-
     host: str
     command: Command
     wanted: AuditFilter
@@ -54,8 +48,7 @@ def audit_page(
     )
     if not shown:
         return _nothing(asking, title, nobody=nobody)
-    texts = [_entry(each, alone=asking.alone) for each in shown]
-    blocks = [section(text) for text in texts]
+    blocks = [section(_entry(entry, link, alone=asking.alone)) for entry, link in shown]
     pages = ((newer, "Newer"), (older, "Older"), (FILE, "Download CSV"))
     buttons = [page_button(asking.command, asking.nonce, where, text) for where, text in pages if where]
     blocks.append(actions("pages", buttons))
@@ -64,7 +57,6 @@ def audit_page(
 
 
 def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
-    """The filters of a query, as words after a title."""
     words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
     words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
     words += [f"only {_data(str(command.params['command']), SHORT)}"] if command.params.get("command") else []
@@ -87,9 +79,7 @@ def _nothing(asking: AuditQuery, title: str, *, nobody: bool) -> Content:
     return {"text": text, "blocks": [section(text)]}
 
 
-def _entry(shown: AuditRow, *, alone: bool) -> str:
-    """Two or three lines."""
-    entry = shown.entry
+def _entry(entry: TrailEntry, link: str, *, alone: bool) -> str:
     when = f" · {moment(entry.at)}" if entry.at else ""
     if entry.damaged:
         first = f":warning: *{_data(entry.command, SHORT).capitalize()} was altered*: {_data(entry.damaged, LONG)}"
@@ -103,8 +93,8 @@ def _entry(shown: AuditRow, *, alone: bool) -> str:
         facts.append(f"approved by {shorten(names, APPROVERS)}")
     facts += [f"label: {_data(entry.label, MIDDLE)}"] if entry.label else []
     facts += [f"note: {_data(entry.note, LONG)}"] if entry.note else []
-    if shown.link and len(shown.link) <= LONG:
-        facts.append(f"<{shown.link}|Open>")
+    if link and len(link) <= LONG:
+        facts.append(f"<{link}|Open>")
     facts += [f"`{_data(entry.task_id, SHORT)}`"] if entry.task_id else []
     affected = [_data(entry.affected, MIDDLE)] if entry.affected else []
     error = [f"> {_data(entry.error, LONG)}"] if entry.error else []

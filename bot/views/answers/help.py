@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from bot.views.blocks import (
@@ -46,15 +45,15 @@ def help_message(
         return code_message("\n\n".join(help_text(each, worker, workers) for each in FAMILIES[topic]))
     blocks: list[Json] = []
     for risk, title in TITLES.items():
-        lines = [_line(each) for each in definitions if each.risk is risk]
+        lines = [
+            f"• `/supervisor {escape(each.usage)}`: {escape(each.summary)}".replace(" `: ", "`: ")
+            for each in definitions
+            if each.risk is risk
+        ]
         if lines:
             blocks.append(section("\n".join([f"*{title}*", *lines])))
     blocks.append(context("`/supervisor help COMMAND` for details · mentions and direct messages work the same way"))
     return card(":information_source: *Commands you can use*", Color.QUIET, blocks)
-
-
-def _line(definition: CommandDefinition) -> str:
-    return f"• `/supervisor {escape(definition.usage)}`: {escape(definition.summary)}".replace(" `: ", "`: ")
 
 
 CHOOSE = "choose"
@@ -64,64 +63,50 @@ BUTTON = 70  # characters
 SAID = 1500
 
 
-@dataclass(frozen=True, slots=True)
-class TargetMenu:
-    """A menu of targets."""
-
-    block_id: str
-    command: Command
-    """The command to give for the chosen target."""
-    targets: Sequence[str]
-    asks: bool = False
-    more: bool = False
-    """There are targets that the menu has no room for."""
-
-
 def mistake(
     message: str,
     nonce: str,
     suggestion: str = "",
     command: Command | None = None,
-    choice: TargetMenu | None = None,
+    menu: Json | None = None,
     *,
     asks: bool = False,
+    hint: str = "",
 ) -> Content:
     """The message. `suggestion`: the text that was probably meant; `command`: the same, for a button; `asks`: it needs
-    an approval."""
+    an approval; `hint`: a further line."""
     lines = [f":warning: {phrase_markup((fit(message, SAID),))}"]
     if suggestion:
         lines.append(f"Did you mean `/supervisor {in_code(suggestion, SAID // 2)}`?")
-    if choice is not None and choice.more:
-        lines.append(f"The menu hasn't room for all: type `/supervisor {choice.command.name} WORKER`.")
+    lines += [hint] if hint else []
     blocks: list[dict[str, Any]] = [section("\n".join(lines))]
     if command is not None:
         about = fit(render(command), BUTTON)
         blocks.append(actions("meant", [command_button(command, nonce, about, about=about, asks=asks)]))
-    if choice is not None:
-        blocks.append(actions(choice.block_id, [_menu(choice)]))
+    if menu is not None:
+        blocks.append(menu)
     return {"text": fit("\n".join(lines), LONGEST), "blocks": blocks}
 
 
 def retry_message(text: str, command: Command, nonce: str, *, asks: bool) -> Content:
-    """A failure with a button to retry."""
     about = fit(render(command), BUTTON)
     button = command_button(command, nonce, "Try again", about=about, asks=asks)
     blocks = [section(text), actions("again", [button])]
     return {"text": fit(text, LONGEST), "blocks": blocks}
 
 
-def _menu(choice: TargetMenu) -> dict[str, Any]:
-    definition = CATALOG[choice.command.name]
-    options = [option(each, each) for each in choice.targets]
-    menu: dict[str, Any] = {
+def target_menu(block_id: str, command: Command, targets: Sequence[str], *, asks: bool) -> Json:
+    """A menu of targets for this command. `block_id` says what the choice completes."""
+    definition = CATALOG[command.name]
+    menu: Json = {
         "type": "static_select",
         "action_id": CHOOSE,
         "placeholder": plain_text(f"{definition.name}: which worker?"),
-        "options": options,
+        "options": [option(target, target) for target in targets],
     }
     if definition.risk is not Risk.READS:
         name, verb = definition.name.capitalize(), verb_of(definition.name)
         words = EFFECTS.get(definition.name, definition.summary)
-        words += " Needs approval first." if choice.asks else ""
+        words += " Needs approval first." if asks else ""
         menu["confirm"] = confirm(f"{verb.removesuffix(' of')}?", words, name)  # a choice may be a team or all
-    return menu
+    return actions(block_id, [menu])

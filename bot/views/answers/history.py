@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.views.blocks import Content, context, join_lines, section, text_message
-from bot.views.text import escape, fit, phrase_with_names, without_ids
+from bot.views.text import escape, fit, phrase_markup, without_ids
 from supervisor_core.common.text import sentence
 from supervisor_core.common.times import format_span
 from supervisor_core.diagnosis.history import History, history_text, percent, slice_colors
@@ -19,7 +19,6 @@ one line on a phone."""
 
 
 def history_message(histories: Sequence[History], left_out: int = 0) -> Content:
-    """Bar and sentences for one worker, a line each for several."""
     if not histories:
         return text_message("No workers to show.")
     first = histories[0]
@@ -27,7 +26,9 @@ def history_message(histories: Sequence[History], left_out: int = 0) -> Content:
     day, week = ONE if len(histories) == 1 else SEVERAL
     squares = day if length <= timedelta(days=1) else week
     if len(histories) == 1:
-        headline, *sentences = [sentence(phrase_with_names(without_ids(phrase))) for phrase in history_text(first)]
+        headline, *sentences = [
+            sentence(phrase_markup(without_ids(phrase), mentions=False)) for phrase in history_text(first)
+        ]
         lines = [f"*{headline.replace('*', '')}*", f"{_bar(first, squares)} {percent(first.uptime)}"]
         lines += [line if line[:1].isdigit() else f"• {line}" for line in sentences]
     else:

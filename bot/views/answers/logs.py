@@ -53,7 +53,6 @@ def fits(found: Sequence[WorkerLog]) -> bool:
 
 
 def logs_file(found: Sequence[WorkerLog]) -> str:
-    """All lines, worker after worker."""
     room = FILE_BYTES // max(len(found), 1)
     parts = []
     for written in found:

@@ -32,8 +32,6 @@ class Membership(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RequiredRole:
-    """The role that a command needs, the configuration keys that grant it, and the people who have it."""
-
     command: str
     role: str
     keys: Sequence[str]
@@ -48,50 +46,45 @@ class RequiredRole:
         return self.keys[0].startswith("slack.access.commands.")
 
 
-def unknown() -> RefusalText:
-    """Slack does not say who somebody is."""
-    words = "Slack couldn't identify you, so nothing was done. Try again in a moment."
-    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't identify the person"
+WITHOUT_SLACK = "On the host, `supervisor send` works without Slack."
 
+UNKNOWN: RefusalText = (
+    f"Slack couldn't identify you, so nothing was done. Try again in a moment. {WITHOUT_SLACK}",
+    "Slack couldn't identify the person",
+)
+UNVERIFIED: RefusalText = (
+    f"Slack couldn't confirm who you are, so nothing was done. Try again in a moment. {WITHOUT_SLACK}",
+    "Slack couldn't confirm who the person is",
+)
+"""Slack doesn't answer who somebody is, or which groups they are in."""
 
-def unverified() -> RefusalText:
-    """Slack doesn't say who somebody is, or which groups they are in, because it doesn't answer."""
-    words = "Slack couldn't confirm who you are, so nothing was done. Try again in a moment."
-    return f"{words} On the host, `supervisor send` works without Slack.", "Slack couldn't confirm who the person is"
-
-
-def unverifiable() -> RefusalText:
-    """Slack doesn't let the bot ask who somebody is, or which groups they are in."""
-    text = "Your rights can't be verified, because Slack doesn't let the bot ask, so nothing was done."
-    remedy = f"{ADMIN} can run `supervisor doctor`, which names the missing scope or the revoked token."
-    return f"{text} {remedy}", "the rights can't be verified: Slack doesn't let the bot ask"
+UNVERIFIABLE: RefusalText = (
+    (
+        f"Your rights can't be verified, because Slack doesn't let the bot ask, so nothing was done. {ADMIN} can run "
+        "`supervisor doctor`, which names the missing scope or the revoked token."
+    ),
+    "the rights can't be verified: Slack doesn't let the bot ask",
+)
+GUEST_VOTES: RefusalText = (
+    "Guests can't approve or deny. A full member of the workspace has to decide.",
+    "guests can't approve or deny",
+)
 
 
 def too_old(limit: timedelta) -> RefusalText:
-    """A request that was only reached long after it was made."""
     minutes = f"{limit.total_seconds() / 60:g} minutes"
     words = f"This request is more than {minutes} old, so nothing was done. The supervisor or Slack was unavailable."
     return f"{words} Try again if you still want it.", f"the request was more than {minutes} old"
 
 
 def inactive(*, bot: bool) -> RefusalText:
-    """An account that can have no rights."""
     return (
         "Only people with an active account can run commands and approve.",
         "a bot has no rights" if bot else "a deactivated account has no rights",
     )
 
 
-def guest_votes() -> RefusalText:
-    """A guest has voted."""
-    return (
-        "Guests can't approve or deny. A full member of the workspace has to decide.",
-        "guests can't approve or deny",
-    )
-
-
 def elsewhere(channel: str, places: Sequence[str], *, votes: bool = False) -> RefusalText:
-    """The wrong place."""
     there, what = (" or where the command was posted", "Approvals") if votes else ("", "Commands")
     words = f"{what} are accepted only in {_some([f'<#{place}>' for place in places])}{there}."
     return (
@@ -142,7 +135,6 @@ def _mention(name: str) -> str:
 
 
 def _some(names: Sequence[str], word: str = "and") -> str:
-    """All of a few; of many the first, and how many more."""
     if len(names) > MOST:
         return f"{', '.join(names[:FIRST])} and {len(names) - FIRST} more"
     return f" {word} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)

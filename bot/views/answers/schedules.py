@@ -26,7 +26,6 @@ WHO = 80
 
 
 def schedule_card(standing: ScheduleStatus) -> Content:
-    """The one message of a schedule, where it was added; once it is removed, that alone."""
     schedule = standing.schedule
     if schedule.removed_by is not None and schedule.removed_at is not None:
         return schedule_removed(schedule, schedule.removed_by, schedule.removed_at)
@@ -40,7 +39,6 @@ def schedule_card(standing: ScheduleStatus) -> Content:
 
 
 def schedule_removed(schedule: Schedule, by: Issuer, at: datetime) -> Content:
-    """The message of a removed schedule."""
     title = f":wastebasket: *Schedule {escape(schedule.name)} removed* by {mention(by)}"
     past = f"It ran {_command(schedule)}, {_when(schedule)}. Commands that it started go on."
     return card(title, Color.QUIET, [section(past), context(minute(at))])
@@ -72,7 +70,6 @@ def listed(found: Sequence[ScheduleStatus], nonce: str, *, removes: bool) -> Con
 
 
 def schedule_signature(schedule: Schedule) -> str:
-    """The line below an answer to a schedule's command."""
     return f":calendar: schedule {escape(schedule.name)}: {_command(schedule)}, {_when(schedule)}"
 
 
@@ -94,7 +91,10 @@ def schedule_refused(note: Mapping[str, Any]) -> Content:
 def _line(standing: ScheduleStatus) -> str:
     schedule = standing.schedule
     lines = [f"*{escape(schedule.name)}*: {_when(schedule)}", _command(schedule, SHORT)]
-    facts = [f"next {minute(schedule.next_at)}", f"by {_name(schedule.owner)}"]
+    facts = [
+        f"next {minute(schedule.next_at)}",
+        f"by {inert(schedule.owner.name or schedule.owner.id, WHO)}",
+    ]  # nobody is mentioned in a list
     if schedule.waiting_since is not None:
         facts.append(f"waiting since {minute(schedule.waiting_since)}: {inert(schedule.waiting_for, SHORT)}")
     if schedule.last is not None:
@@ -106,11 +106,6 @@ def _when(schedule: Schedule) -> str:
     """In words; an expression without them as it is, since its stars would be taken for style."""
     said, expression = when(schedule), escape(schedule.cron)
     return f"`{expression}` ({escape(schedule.zone)})" if said.startswith(schedule.cron) else escape(said)
-
-
-def _name(owner: Issuer) -> str:
-    """Nobody is mentioned in a list."""
-    return inert(owner.name or owner.id, WHO)
 
 
 def _command(schedule: Schedule, most: int = COMMAND) -> str:

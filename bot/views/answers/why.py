@@ -6,14 +6,12 @@ One worker is explained in full. Of several, each that needs attention has a par
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from bot.views.blocks import Color, Content, actions, card, code_block, context, section, text_message
 from bot.views.buttons import command_button
-from bot.views.text import code_span, escape, fit, inert, phrase_markup, phrase_with_names, shorten, when, without_ids
+from bot.views.text import code_span, escape, fit, inert, phrase_markup, shorten, when, without_ids
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.phrases import Phrase
 from supervisor_core.common.text import sentence
@@ -41,14 +39,8 @@ RESTING = ("paused", "not_enabled", "set_aside")
 May = Callable[[Command], bool]
 """The reader's right to a command."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    nonce: str
-    may: May
-    asks: Collection[str]
-    say: Callable[[Phrase], str]
-    """People by mention, or by their names."""
+Say = Callable[[Phrase], str]
+Buttons = Callable[[Explanation], list[dict[str, Any]]]
 
 
 def why(
@@ -58,21 +50,37 @@ def why(
     nobody else reads it: then people are mentioned, and nobody is called by that."""
     if not explanations:
         return text_message("No workers to explain.")
-    render = phrase_markup if alone else phrase_with_names
-    reader = _Reader(nonce, may, asks, partial(render, now=explanations[0].at))
-    if len(explanations) == 1:
-        return _one(explanations[0], reader)
-    return _several(explanations, reader)
+    say = partial(phrase_markup, now=explanations[0].at, mentions=alone)
+    several = len(explanations) > 1
+
+    def buttons(explanation: Explanation) -> list[dict[str, Any]]:
+        """The buttons that the reader has a right to; with several workers they name theirs."""
+        row = [
+            command_button(
+                command,
+                nonce,
+                f"{command.name.capitalize()} {command.target}".rstrip() if several else "",
+                asks=command.name in asks,
+            )
+            for command in explanation.found.remedies
+            if may(command)
+        ]
+        return [actions(f"why:{explanation.worker_id}", row)] if row else []
+
+    return _several(explanations, say, buttons) if several else _one(explanations[0], say, buttons)
 
 
-def _one(explanation: Explanation, reader: _Reader) -> Content:
-    found, say = explanation.found, reader.say
+def _one(explanation: Explanation, say: Say, buttons: Buttons) -> Content:
+    found = explanation.found
     also = [fit(sentence(say(phrase)), ALSO) for phrase in found.also[:3]]
     todo = fit(say(found.todo), TODO)
     paragraphs = [*also, *([f"*Next step*\n{todo}"] if todo else [])]
     blocks = [section("\n".join(paragraphs))] if paragraphs else []
-    blocks += _buttons(explanation, reader)
-    conditions = [f"• {_condition(each.words, each.since, explanation.at)}" for each in explanation.conditions]
+    blocks += buttons(explanation)
+    conditions = [
+        f"• {inert(each.words, HELD)}" + (f", since {when(each.since, explanation.at)}" if each.since else "")
+        for each in explanation.conditions
+    ]
     if conditions:
         blocks.append(section("\n".join(["*Conditions*", *conditions])))
     before = [
@@ -81,24 +89,27 @@ def _one(explanation: Explanation, reader: _Reader) -> Content:
     ]
     if before:
         blocks.append(section("\n".join(["*Recent events*", *before])))
-    lines = _lines(explanation)
+    lines = fit("\n".join(escape(line.replace("`", "'")) for line in explanation.lines), LOG)
     if lines:
         blocks.append(code_block(lines))
-    notes = [*([f"Full log: {code_span(explanation.log)}"] if lines else []), *_unknown(explanation)]
+    notes = [
+        *([f"Full log: {code_span(explanation.log)}"] if lines else []),
+        *(f"Unknown: {inert(each, ALSO)}" for each in explanation.unknown[:3]),
+    ]
     if notes:
         blocks.append(context(" · ".join(notes)))
     return card(f"{_sign(explanation)} *{_cause(explanation, CAUSE, say)}*", _color([explanation]), blocks)
 
 
-def _several(explanations: Sequence[Explanation], reader: _Reader) -> Content:
-    say, count = reader.say, len(explanations)
+def _several(explanations: Sequence[Explanation], say: Say, buttons: Buttons) -> Content:
+    count = len(explanations)
     unhealthy = [each for each in explanations if not each.fine]
     healthy = [each for each in explanations if each.fine]
     blocks = []
     for explanation in unhealthy[:SHOWN]:
         cause, todo = _cause(explanation, BRIEF, say), fit(say(explanation.found.todo), BRIEF)
         blocks.append(section("\n".join(filter(None, [f"{_sign(explanation)} *{cause}*", todo]))))
-        blocks += _buttons(explanation, reader, several=True)
+        blocks += buttons(explanation)
     if not unhealthy:
         blocks.append(section(fit("\n".join(f"• {_cause(each, REASON, say)}" for each in healthy[:SHOWN]), 2900)))
         return card(f":white_check_mark: *None of {count} workers needs attention*", Color.GOOD, blocks)
@@ -117,18 +128,6 @@ def _color(explanations: Sequence[Explanation]) -> Color:
     return Color.QUIET if any(each.cause in RESTING for each in explanations) else Color.GOOD
 
 
-def _buttons(explanation: Explanation, reader: _Reader, *, several: bool = False) -> list[dict[str, Any]]:
-    """The buttons that the reader has a right to; with several workers they name theirs."""
-    offered = [each for each in explanation.found.remedies if reader.may(each)]
-    if not offered:
-        return []
-    buttons = []
-    for each in offered:
-        text = f"{each.name.capitalize()} {each.target}".rstrip() if several else ""
-        buttons.append(command_button(each, reader.nonce, text, asks=each.name in reader.asks))
-    return [actions(f"why:{explanation.worker_id}", buttons)]
-
-
 def _sign(explanation: Explanation) -> str:
     if not explanation.fine:
         return ":red_circle:"
@@ -138,15 +137,3 @@ def _sign(explanation: Explanation) -> str:
 def _cause(explanation: Explanation, most: int, say: Callable[[Phrase], str]) -> str:
     """The cause, without an asterisk that would end the bold."""
     return fit(sentence(say(explanation.found.sentence)).replace("*", ASTERISK), most)
-
-
-def _condition(words: str, since: datetime | None, now: datetime) -> str:
-    return inert(words, HELD) + (f", since {when(since, now)}" if since else "")
-
-
-def _lines(explanation: Explanation) -> str:
-    return fit("\n".join(escape(line.replace("`", "'")) for line in explanation.lines), LOG)
-
-
-def _unknown(explanation: Explanation) -> list[str]:
-    return [f"Unknown: {inert(each, ALSO)}" for each in explanation.unknown[:3]]

@@ -22,8 +22,6 @@ from bot.views.blocks import (
     text_message,
 )
 from bot.views.buttons import ON_ALERT, command_button
-from bot.views.cards import digests as storm
-from bot.views.cards.conditions import RESTARTABLE, STOPPED, WORDS
 from bot.views.text import ago, dated, escape, fit, in_code, inert, mention, period, when
 from supervisor_core.alerts.grouping.rules import NOUNS, STORM, AlertMembers
 from supervisor_core.alerts.incoming import name_in
@@ -45,6 +43,121 @@ from supervisor_core.workers.conditions.rules import (
     shown_as,
 )
 from supervisor_core.workers.restarts.policy import signal_from_outside, signal_in
+
+WORDS: Mapping[Condition, str] = {
+    Condition.WELL: "is healthy",
+    Condition.PAUSED: "is paused",
+    Condition.DEGRADED: "is degraded",
+    Condition.CLOCK_SKEW: "has a wrong clock",
+    Condition.UNKNOWN: "can't be checked",
+    Condition.MISSING: "hasn't sent a heartbeat",
+    Condition.STALE: "is stale",
+    Condition.FROZEN: "is frozen",
+    Condition.STUCK: "is stuck",
+    Condition.DOWN: "is down",
+    Condition.RESTART_LIMIT: "is quarantined",
+    Condition.FLAPPING: "is flapping",
+    Condition.DISK_LOW: "is almost full",
+    Condition.DRIVE_UNREACHABLE: "can't be reached",
+    Condition.DATABASE_UNREACHABLE: "can't be reached",
+    Condition.INTERRUPTED: "was interrupted",
+    Condition.SUPERVISOR_SILENT: "is unresponsive",
+    Condition.DEAF: "was disconnected from Slack",
+    Condition.REFUSED: "carried messages that were refused",
+    Condition.FIRING: "is firing",
+    Condition.STORM: "isn't over",
+}
+"""The condition of a target, in words."""
+
+_SEVERAL_WORDS: Mapping[Condition, str] = {
+    Condition.CLOCK_SKEW: "with a wrong clock",
+    Condition.UNKNOWN: "that can't be checked",
+    Condition.MISSING: "without a heartbeat",
+}
+"""The condition of several workers or hosts, where it isn't said as that of one."""
+
+
+def several_words(condition: Condition) -> str:
+    """The condition of several workers or hosts: `12 stale`."""
+    return _SEVERAL_WORDS.get(condition, WORDS[condition].removeprefix("is "))
+
+
+RESTARTABLE = frozenset(
+    {
+        Condition.DEGRADED,
+        Condition.MISSING,
+        Condition.STALE,
+        Condition.FROZEN,
+        Condition.STUCK,
+        Condition.DOWN,
+        Condition.RESTART_LIMIT,
+        Condition.FLAPPING,
+        Condition.FIRING,
+    }
+)
+"""Conditions that a restart may fix."""
+
+STOPPED = frozenset({Condition.DOWN, Condition.RESTART_LIMIT})
+"""Conditions in which no process runs, so that a restart ends nothing."""
+
+
+NAMED_MEMBERS = 15
+"""Members with their names on the message."""
+
+NAMED_TEAMS, MEMBER_NAME, MEMBERS_TEXT = 5, 80, 2900
+"""Teams that are named; characters of a name, and of a list."""
+
+
+def condition_counts(members: AlertMembers) -> str:
+    counts = {several_words(condition): count for condition, count in members.by_condition.items()}
+    counts["recovered"] = members.total - members.holding
+    return " · ".join(f"{count:,} {words}" for words, count in counts.items() if count)
+
+
+def member_blocks(members: AlertMembers) -> list[dict[str, object]]:
+    blocks: list[dict[str, object]] = [section(names)] if (names := member_names(members)) else []
+    if members.by_team:
+        shown = list(members.by_team.items())[:NAMED_TEAMS]
+        teams = " · ".join(f"{inert(name, MEMBER_NAME)} {count:,}" for name, count in shown)
+        more = f" · {len(members.by_team) - NAMED_TEAMS} more" if len(members.by_team) > NAMED_TEAMS else ""
+        blocks.append(context(f"*By team:* {teams}{more}"))
+    return blocks
+
+
+def folded_workers(members: AlertMembers) -> str:
+    """The line of a host's alert about workers that seem stale because of it."""
+    if not members.holding:
+        return ""
+    who = "worker depends" if members.holding == 1 else "workers depend"
+    return f":link: *{members.holding:,} {who} on it*, and the next check waits for it.\n{member_names(members)}"
+
+
+def parent_link(parent: Alert, link: str) -> str:
+    what = "the alert for several workers"
+    if parent.condition is Condition.FLAPPING:
+        what = "the flapping alert"
+    elif parent.condition is not Condition.STORM:
+        what = f"the {escape(parent.target.kind)}'s alert"
+    there = f"<{link}|{what}>" if link else f"{what} `{parent.alert_id}`"
+    return f":link: Part of {there}. Acknowledge or snooze it there."
+
+
+def member_names(members: AlertMembers) -> str:
+    """Some of those that hold, those in the same condition together, and how many more there are."""
+    if not members.first:
+        return ""
+    by_condition: dict[Condition, list[str]] = {}
+    for alert in members.first:
+        name = name_in(alert.reason)[0] if alert.target.kind == ALERTMANAGER else alert.target.id
+        by_condition.setdefault(alert.condition, []).append(inert(name, MEMBER_NAME))
+    lines = [
+        f"*{several_words(condition).capitalize()}:* {', '.join(names)}" for condition, names in by_condition.items()
+    ]
+    left = members.holding - len(members.first)
+    if left > 0:
+        lines.append(f"… and {left:,} more: `/supervisor alerts` lists them")
+    return fit("\n".join(lines), MEMBERS_TEXT)
+
 
 PRESS = "alert:"
 """Before `acknowledge` or `snooze` in the `action_id` of a button; its value is the alert's id."""
@@ -70,8 +183,6 @@ _REPLIES: Mapping[Reason, str] = {
 
 @dataclass(frozen=True, slots=True)
 class LastConfigChange:
-    """A configuration that was applied."""
-
     by: Issuer
     at: datetime
     changes: tuple[str, ...]
@@ -79,8 +190,6 @@ class LastConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class AlertDetails:
-    """An alert, and what else is known about it."""
-
     alert: Alert
     ended: str = ""
     """The state of its target after it recovered."""
@@ -109,26 +218,16 @@ class AlertDetails:
     link: str = ""
     """The link to its parent's message."""
 
+    names: str = ""
+    """The worker that an alert from elsewhere names."""
+
     @property
     def worker(self) -> str:
         """The worker that its buttons are for; empty without one."""
-        return self.alert.target.worker
-
-
-@dataclass(frozen=True, slots=True)
-class ForeignAlertDetails(AlertDetails):
-    """The same of an alert from elsewhere."""
-
-    names: str = ""
-    """The worker that it names."""
-
-    @property
-    def worker(self) -> str:
-        return self.names
+        return self.names or self.alert.target.worker
 
 
 def alert_card(details: AlertDetails, now: datetime) -> Content:
-    """The message as it is now."""
     alert = details.alert
     storm_over = alert.target.kind == STORM and not details.members.holding
     if alert.state is AlertState.CLOSED or storm_over:
@@ -140,7 +239,7 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     blocks = [section(capitalize(follows))] if follows else []
     blocks += fields(_facts(details, now))
     if details.members.holding:
-        blocks.append(section(storm.folded_workers(details.members)))
+        blocks.append(section(folded_workers(details.members)))
     shown: list[str] = []
     marks_only = re.compile(r"[\s^~]*")  # below a line of a traceback
     for line in reversed([line for line in alert.evidence if not marks_only.fullmatch(line)][-LINES:]):
@@ -151,7 +250,7 @@ def alert_card(details: AlertDetails, now: datetime) -> Content:
     if shown:
         blocks.append(code_block("\n".join(reversed(shown))))
     if details.parent is not None:
-        blocks.append(section(storm.parent_link(details.parent, details.link)))
+        blocks.append(section(parent_link(details.parent, details.link)))
     else:
         blocks.append(actions(f"alert:{alert.alert_id}", buttons(details)))
     return card(headline, _color(details), [*blocks, _footer(details, now)])
@@ -170,14 +269,13 @@ def _title(alert: Alert, happened: str) -> str:
 
 
 def _storm(details: AlertDetails, now: datetime) -> Content:
-    """The digest of many."""
     members = details.members
     many = f"1 {members.noun} has" if members.holding == 1 else f"{members.holding:,} {members.noun}s have"
     many = f"{members.holding:,} of Alertmanager's" if members.noun == NOUNS[ALERTMANAGER] else many
     what = "alerts" if members.noun == NOUNS[ALERTMANAGER] else "problems"
-    headline = f"{_sign(details)} *{many} {what}*: {storm.condition_counts(members)}"
+    headline = f"{_sign(details)} *{many} {what}*: {condition_counts(members)}"
     blocks = [
-        *storm.member_blocks(members),
+        *member_blocks(members),
         *fields(_facts(details, now)),
         actions(f"alert:{details.alert.alert_id}", buttons(details)),
         _footer(details, now, "Acknowledge and Snooze apply to all of them"),
@@ -249,13 +347,11 @@ def _suspect(details: AlertDetails) -> Job | None:
 
 
 def command_name(handler: str) -> str:
-    """The name of the command that this handler carries out."""
     definition = by_handler(handler)
     return definition.name if definition else handler
 
 
 def alert_line(details: AlertDetails, now: datetime) -> str:
-    """One of several alerts."""
     alert = details.alert
     facts = [f"since {when(alert.opened_at, now)}"]
     if alert.acknowledged_by is not None:
@@ -334,7 +430,6 @@ def condition_words(alert: Alert) -> str:
 
 
 def target_name(alert: Alert) -> str:
-    """The name of the alert's target."""
     if alert.target.kind == STORM:
         several = next((noun for noun in ("hosts", "alerts") if noun in alert.reason), "workers")
         return f"The outage of several {several}" if several != "alerts" else "The storm of alerts"
@@ -360,7 +455,6 @@ def _sentence(text: str, name: str) -> str:
 
 
 def _last_change(details: AlertDetails, now: datetime) -> str:
-    """The last command or configuration for the worker."""
     settings = details.settings_since or (details.settings if details.since is None else None)
     if settings is not None:
         changes = inert("; ".join(settings.changes), LINE // 2)
@@ -393,6 +487,5 @@ def _footer(details: AlertDetails, now: datetime, hint: str = "") -> Json:
 
 
 def _button(alert: Alert, name: str, text: str, style: str = "") -> Json:
-    """It changes no worker, and the other button undoes it: so it doesn't ask first."""
     label = f"{text} the alert about {alert.target.id}"
     return button(f"{PRESS}{name}", text, alert.alert_id, label=label, style=style)

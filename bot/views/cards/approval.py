@@ -119,7 +119,6 @@ class ApprovalDetails:
 
 
 def approval_card(details: ApprovalDetails) -> Content:
-    """The one message of the command until it starts."""
     return _message(details, decides=not details.elsewhere, asks=False)
 
 
@@ -156,7 +155,6 @@ def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
 
 
 def title_of(approval: Approval) -> str:
-    """The command and the state of its approval."""
     return f"{_title(approval.command)}: {_STATES[approval.state][1]}"
 
 
@@ -263,7 +261,6 @@ def _approvers(details: ApprovalDetails) -> str:
 
 
 def votes_text(votes: Sequence[Vote]) -> str:
-    """The votes in their order, a line each."""
     lines = []
     for vote in votes:
         sign, word = (":+1:", "Approved") if vote.choice is Choice.APPROVE else (":-1:", "Denied")
@@ -321,7 +318,6 @@ def buttons(approval: Approval, *, decides: bool) -> list[Json]:
 
 
 def denial_form(approval: Approval, request: Request) -> Json:
-    """The form for the reason of a denial; it may stay empty."""
     place = {
         "approval_id": approval.approval_id,
         "channel": request.channel,

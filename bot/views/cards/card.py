@@ -55,7 +55,6 @@ VOTERS = 20
 
 
 def command_card(jobs: Sequence[Job], now: datetime, about: CardContext = NOTHING_ELSE) -> Content:
-    """The message for these jobs of one command."""
     one = jobs[0] if len(jobs) == 1 else None
     many = is_many(jobs, about) and one is None
     notes = [*_notes(jobs, about)]
@@ -161,7 +160,6 @@ def _changes(job: Job, about: CardContext) -> list[Json]:
 
 
 def _notes(jobs: Sequence[Job], about: CardContext) -> list[str]:
-    """What else there is to know about a success."""
     notes = []
     if is_many(jobs, about):
         undone = [job.worker_id for job in jobs if is_undone(job, about)]
@@ -202,7 +200,6 @@ def _own_notes(job: Job) -> list[str]:
 
 
 def _small_print(jobs: Sequence[Job], now: datetime, about: CardContext) -> list[str]:
-    """People, label, note, durations, files; the command id last."""
     first = jobs[0]
     people = f"requested by {requester(first.issuer)}"
     votes = about.details.votes if about.details else ()

@@ -43,7 +43,6 @@ def commit_line(commit: Details, page: object) -> str:
 
 
 def file_line(change: Details) -> str:
-    """A file of a list, and what becomes of it."""
     was = f" (was {in_span(str(change['was']), LINE)})" if change.get("was") else ""
     return f"• {inert(str(change.get('change') or ''), AUTHOR)} {_path(change)}{was}"
 
@@ -64,7 +63,6 @@ def files_text(files: Sequence[Details], total: int, most: int, rest: str = "") 
 
 
 def sizes(details: Details) -> tuple[int, int]:
-    """The numbers of commits and of files."""
     commits = max(int(details.get("commit_count") or 0), len(details.get("commits") or ()))
     return commits, max(int(details.get("file_count") or 0), len(details.get("files") or ()))
 

@@ -58,7 +58,6 @@ _DEGRADED: Mapping[str, str] = {"update_code": "the update", "update_code_deps":
 
 
 def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
-    """The title in bold, with its sign and a fact."""
     sign, _ = look(jobs, about)
     if degraded_worker(jobs, about):
         return f"{sign} {_degraded(jobs[0], now, about)}"
@@ -73,7 +72,6 @@ def headline(jobs: Sequence[Job], now: datetime, about: CardContext) -> str:
 
 
 def degraded_worker(jobs: Sequence[Job], about: CardContext) -> str:
-    """The degraded worker that the headline of a command for one worker names; empty without one."""
     bake = degraded_watch(about.bakes, jobs[0].worker_id)
     return bake.worker_id if bake and len(jobs) == 1 and is_degraded(jobs[0], about) else ""
 
@@ -104,7 +102,6 @@ def title_of(jobs: Sequence[Job]) -> str:
 
 
 def line_of(job: Job, about: CardContext) -> str:
-    """One of several workers, and its state."""
     name = inert(place_of(job), LINE)
     if job.state not in FINAL:
         if job.state is not JobState.STARTED:
@@ -127,7 +124,6 @@ def line_of(job: Job, about: CardContext) -> str:
 
 
 def look(jobs: Sequence[Job], about: CardContext) -> tuple[str, Color]:
-    """The sign and the color."""
     if not has_ended(jobs):
         return ":hourglass_flowing_sand:", Color.ACTIVE
     if all(not_begun(job) or was_skipped(job) for job in jobs):
@@ -163,7 +159,6 @@ def _noun(job: Job, names: str) -> str:
 
 
 def _commits_back(job: Job) -> str:
-    """The number of commits of a rollback: those reverted, or those it was to revert."""
     if job.handler != "rollback_code":
         return ""
     details = details_of(job)
@@ -199,12 +194,10 @@ def _progress(job: Job) -> str:
 
 
 def is_new(jobs: Sequence[Job], now: datetime) -> bool:
-    """True in the first moment of a command."""
     return timedelta(0) <= now - jobs[0].filed_at < MOMENT
 
 
 def _failure_fact(job: Job) -> str:
-    """The state of the workers where the code was reverted, else the reason."""
     turns = turns_of(job)
     if was_reverted(job) and turns:
         running = sum(1 for turn in turns.values() if turn.get("new_pid"))

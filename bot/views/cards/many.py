@@ -117,8 +117,6 @@ def overview(jobs: Sequence[Job], about: CardContext, now: datetime) -> list[str
 
 
 def _reasons(failed: Sequence[Job], change: RollingChange | None) -> list[str]:
-    """Why these failed, equal reasons together."""
-
     def reason(job: Job) -> str:
         if change and (unhealthy := inert(change.failures.get(job.worker_id, ""), LINE)):
             return unhealthy

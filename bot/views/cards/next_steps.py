@@ -46,8 +46,6 @@ RESTARTS_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class UndoState:
-    """The state of undoing a command on one worker."""
-
     tries: int = 0
     """Undo commands that have ended. The button works once for each."""
     by: Job | None = None
@@ -57,8 +55,6 @@ class UndoState:
 
 @dataclass(frozen=True, slots=True)
 class CardContext:
-    """The approval, undo commands and watches of a command, beside its jobs."""
-
     details: ApprovalDetails | None = None
     undone: Mapping[str, UndoState] = field(default_factory=dict)
     """By worker."""
@@ -72,7 +68,6 @@ class CardContext:
 
 
 def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
-    """The buttons of the card."""
     if not has_ended(jobs):
         return [_cancel(jobs)] if any(map(is_held, jobs)) else []
     named = len(jobs) > 1
@@ -88,7 +83,6 @@ def next_steps(jobs: Sequence[Job], about: CardContext) -> list[Json]:
 
 
 def is_held(job: Job) -> bool:
-    """True for a job that waits for its unresponsive host, and wasn't sent."""
     return job.state is JobState.QUEUED and is_address(job.worker_id) and bool(job.progress)
 
 
@@ -100,7 +94,6 @@ def _cancel(jobs: Sequence[Job]) -> Json:
 
 
 def _resumes(jobs: Sequence[Job], about: CardContext, *, named: bool) -> list[Json]:
-    """A button for each worker that is still paused."""
     rests = [job for job in jobs if rests_paused(job) and job.worker_id not in about.resumed]
     resumes = [_button(job, about, "resume", named=named, style="" if named else "primary") for job in rests]
     return [*resumes, *([_button(jobs[0], about, "status")] if resumes and not named else [])][:BUTTONS]
@@ -157,7 +150,6 @@ def _same(job: Job) -> Command:
 
 
 def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
-    """The same command for this worker, with a new preview where it needs an approval."""
     asks = about.details is not None or job.command in about.asks
     whole = f"Retry {job.worker_id}" if named else "Retry"
     return command_button(
@@ -173,7 +165,6 @@ def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
 def _button(
     job: Job, about: CardContext, name: str, text: str = "", *, named: bool = False, style: str = "", worker: str = ""
 ) -> Json:
-    """A button of another command for the same worker, or for this one."""
     text, worker = text or name.capitalize(), worker or job.worker_id
     return command_button(
         Command.for_worker(name, worker),

@@ -20,8 +20,6 @@ HARMLESS = frozenset({"diagnostics", "verify_db"})
 
 
 class ErrorParts(NamedTuple):
-    """An error as a card shows it."""
-
     first: str
     """Its first sentence, where that fits into a headline; without its stop."""
     rest: str
@@ -33,7 +31,6 @@ class ErrorParts(NamedTuple):
 
 
 def error_parts(error: str) -> ErrorParts:
-    """The parts of an error."""
     lines = [line for line in error.strip().splitlines() if line.strip()] or [""]
     first, _, rest = flatten(lines[0]).partition(". ")
     if len(first) > FIRST:
@@ -47,13 +44,11 @@ def error_parts(error: str) -> ErrorParts:
 
 
 def error_of(job: Job) -> str:
-    """The reason for the failure."""
     error = (job.outcome.error if job.outcome else None) or "No reason was given."
     return capitalize(error.removeprefix("Interrupted: ")) if is_interrupted(job) else error
 
 
 def worker_errors(job: Job) -> dict[str, str]:
-    """The errors of the workers that failed with a change of code, by worker."""
     details = details_of(job)
     failed = details.get("failed")
     if isinstance(failed, Mapping) and failed:
@@ -69,17 +64,14 @@ def turns_of(job: Job) -> dict[str, Mapping[str, Any]]:
 
 
 def details_of(job: Job) -> Mapping[str, Any]:
-    """The details of its outcome."""
     return job.outcome.details if job.outcome else {}
 
 
 def has_failed(job: Job) -> bool:
-    """True for a job that ended without success."""
     return job.outcome is not None and not job.outcome.success
 
 
 def has_ended(jobs: Sequence[Job]) -> bool:
-    """True once all of them have ended."""
     return all(job.state in FINAL for job in jobs)
 
 
@@ -114,7 +106,6 @@ def leaves_down(job: Job) -> bool:
 
 
 def touches_no_worker(job: Job) -> bool:
-    """True for a job that leaves its worker's process alone."""
     return job.handler in HARMLESS or job.handler not in HANDLERS
 
 
@@ -127,7 +118,6 @@ def place_of(job: Job) -> str:
 
 
 def output_of(job: Job) -> tuple[str, bool]:
-    """The printed output of an added command, as far as its outcome keeps it, and whether there is more of it."""
     output = details_of(job).get("output")
     return (str(output.get("text") or ""), bool(output.get("cut"))) if isinstance(output, Mapping) else ("", False)
 
@@ -163,7 +153,6 @@ def seconds_of(jobs: Sequence[Job], now: datetime) -> float:
 
 
 def is_cut(job: Job) -> bool:
-    """True where the card has room for only a part of the error."""
     return error_parts(error_of(job)).cut or any(error_parts(each).cut for each in worker_errors(job).values())
 
 

@@ -41,8 +41,6 @@ CLEAN, NOTHING_NEW = "Applies cleanly", "No new commits"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The number of items of each kind that are shown before the rest is counted."""
-
     checkouts: int
     commits: int
     files: int
@@ -59,7 +57,6 @@ VERBS: Mapping[str, str] = {"rollback": "Reverts", "undo": "Undoes"}
 
 
 def preview_facts(previews: Sequence[Document]) -> dict[str, str]:
-    """The effect of a command as facts for a card."""
     code = [each for each in previews if each.get("checkout")]
     facts: dict[str, str] = {}
     if code:
@@ -96,7 +93,6 @@ def summary(previews: Sequence[Document]) -> str:
 
 
 def preview_blocks(previews: Sequence[Document]) -> list[Json]:
-    """The part of a preview below the facts on a card: problems, commits, files."""
     code = [each for each in previews if each.get("checkout")]
     problems = [line for each in previews for line in _problems(each)]
     problems += [line for each in previews for line in _busy(each["workers"])]
@@ -131,7 +127,6 @@ def alike(code: Sequence[Document]) -> list[list[Document]]:
 
 
 def _name_of(group: Sequence[Document], code: Sequence[Document] = ()) -> str:
-    """A checkout, or the workers of several with the same effect."""
     if len(group) == 1:
         return f"*{in_span(str(group[0]['checkout']), LINE)}*"
     workers = [inert(str(worker["id"]), LINE) for each in group for worker in each["workers"]]
@@ -149,7 +144,6 @@ def _place(preview: Document) -> str:
 
 
 def is_cut(previews: Sequence[Document]) -> bool:
-    """True where the card has no room for all of them."""
     code = [each for each in previews if each.get("checkout")]
     if len(code) > 1 or any(len(each["workers"]) > NAMED for each in previews):
         return True
@@ -215,7 +209,6 @@ def previews_as_text(previews: Sequence[Document], shown: Sizes = ON_A_CARD) -> 
 
 
 def _of_checkouts(group: Sequence[Document], shown: Sizes) -> Iterator[str]:
-    """A checkout, or several with the same effect: it's said once, and each worker is named."""
     preview = group[0]
     page = preview.get("commit_page")
     yield f"{_name_of(group)}, branch {in_span(str(preview['branch']), LINE)}"
@@ -269,7 +262,6 @@ def _changes(preview: Document, shown: Sizes, page: object) -> Iterator[str]:
 
 
 def _effects(preview: Document) -> Iterator[str]:
-    """The effect of a command that changes no code."""
     if not preview.get("would_run"):
         yield from _problems(preview)
         yield from _workers(str(preview["command"]), preview["workers"]) if preview.get("ok") else ()

@@ -60,7 +60,6 @@ STEP = 200  # characters
 
 
 def checklist(job: Job) -> str:
-    """The steps of a running job, a line each: done with its duration, current, to come."""
     taken = job.progress
     if job.state in FINAL or not taken:
         return ""
@@ -88,7 +87,6 @@ def step_text(job: Job, most: int = STEP) -> str:
 
 
 def steps_to_come(job: Job) -> list[str]:
-    """The usual steps after the last one that has begun."""
     plan = PLANS.get(job.handler, ())
     begun = {step.words.partition(" ")[0] for step in job.progress}
     reached = max((number for number, (_, verbs) in enumerate(plan, 1) if begun & set(verbs)), default=0)
@@ -141,7 +139,6 @@ def watch_lines(bakes: Sequence[Bake], now: datetime, said: str = "") -> list[st
 
 
 def watch_counts(bakes: Sequence[Bake], now: datetime) -> list[str]:
-    """The watches of a command for many workers: those that go well are counted, the others have a line each."""
     lines = []
     for state, words in ((BakeState.WATCHING, ":eyes: {:,} watched"), (BakeState.WELL, ":seedling: {:,} OK")):
         if some := [bake for bake in bakes if bake.state is state]:
@@ -152,7 +149,6 @@ def watch_counts(bakes: Sequence[Bake], now: datetime) -> list[str]:
 
 
 def degraded_watch(bakes: Sequence[Bake], worker_id: str) -> Bake | None:
-    """The watch of this worker's command that found a degraded worker."""
     return next((bake for bake in bakes if bake.asked_for == worker_id and bake.state is BakeState.DEGRADED), None)
 
 

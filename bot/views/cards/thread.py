@@ -89,7 +89,6 @@ def preview_reply(details: ApprovalDetails | None) -> Content | None:
 
 
 def report_text(job: Job) -> str:
-    """A summary of a report, shown above the file."""
     details: Mapping[str, Any] = job.outcome.details if job.outcome else {}
     lines = [f"*{escape(job.worker_id)}*: {escape(job.command)}"]
     tests = details.get("tests")

@@ -14,7 +14,7 @@ from slack_sdk import WebClient
 
 from bot.requests.forms import read_form
 from bot.views import forms as views
-from bot.views.form_fields import matching_options
+from bot.views.forms import matching_options
 from playground.tests.support.apps import running_sync
 from playground.tests.support.browser import chromium, olgas_page, row
 from slack_playground import Playground

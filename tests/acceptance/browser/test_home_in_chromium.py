@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from slack_sdk import WebClient
 
-from bot.views.home.page import home
+from bot.views.home import home
 from playground.tests.support.browser import chromium
 from slack_playground import Playground
 from tests.support.homes import ROOT

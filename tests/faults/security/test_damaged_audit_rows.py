@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from bot.views.answers.audit import AuditQuery, AuditRow, audit_page
+from bot.views.answers.audit import AuditQuery, audit_page
 from supervisor_core.commands.command import Command
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.audit import chain
@@ -114,7 +114,7 @@ def _read_everything(ledger: Ledger) -> None:
     shown = ledger.read(_all_pages)
     assert sum(1 for entry in shown if entry.damaged) == 1
     asking = AuditQuery(HOST, Command("audit", ""), AuditFilter(), "nonce")
-    json.dumps(audit_page(asking, [AuditRow(entry) for entry in shown])).encode()
+    json.dumps(audit_page(asking, [(entry, "") for entry in shown])).encode()
     ledger.read(lambda connection: jobs.recent_for(connection, "W1", NOW, 10))
 
 

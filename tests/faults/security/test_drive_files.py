@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.answers.logs import ReportReader
+from bot.answers import ReportReader
 from supervisor_core.host import drive_files, open_folder
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.drive import Drive

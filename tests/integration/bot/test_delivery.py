@@ -56,44 +56,6 @@ async def test_a_card_without_a_place_is_kept_with_its_reason_and_the_next_is_po
     assert "KeyError" in rows[0].last_error
 
 
-async def test_a_card_that_was_lost_is_posted_anew_only_when_slack_lets_posts_through_again(
-    slack: Playground, tmp_path: Path
-) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    now, ops = 1000.0, slack.channel("ops")
-    pace = Pace(lambda: now)
-    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
-        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
-        ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
-        await whole_round(delivery)
-        slack.fault("error", "chat.update", error="message_not_found", times=2)
-        pace.hold(f"chat.postMessage {ops.id}", 30)
-        ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
-        await whole_round(delivery)
-        assert "rate limit of chat.postMessage" in delivery.problem
-        assert len(slack.calls("chat.postMessage")) == 1
-        now += 30
-        await whole_round(delivery)
-        assert len(slack.calls("chat.postMessage")) == 2
-        assert delivery.problem == ""
-
-
-async def test_a_post_that_is_refused_in_place_of_an_edit_holds_the_posts_of_its_channel(
-    slack: Playground, tmp_path: Path
-) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    pace, ops = Pace(), slack.channel("ops")
-    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
-        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", pace=pace))
-        ledger.write(lambda connection: order(connection, "t1", {"channel": ops.id}))
-        await whole_round(delivery)
-        slack.fault("error", "chat.update", error="message_not_found")
-        slack.fault("ratelimited", "chat.postMessage", retry_after=30)
-        ledger.write(lambda connection: record(connection, "Host", None, (Message(jobs.CARD, "t1", None),), NOW))
-        await whole_round(delivery)
-        assert pace.wait((), f"chat.postMessage {ops.id}") > 25
-
-
 def cards(ledger: Ledger) -> dict[str, str]:
     """The state of each card."""
     rows = ledger.read(lambda c: c.exec_driver_sql("SELECT subject, state FROM outbox_t WHERE kind = 'card'").all())
@@ -253,9 +215,6 @@ async def test_a_channel_in_which_slack_asks_for_an_hour_delays_no_other_and_is_
         now += 61
         await whole_round(delivery)
         assert set(cards(ledger).values()) == {"sent"}
-
-
-MALFORMED = {"text": "told in words", "blocks": [{"type": "nonsense"}]}
 
 
 async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path: Path) -> None:

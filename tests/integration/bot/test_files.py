@@ -24,9 +24,9 @@ from slack_playground.values import Json
 from supervisor_core.common import crashpoints
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.outbox import FILE, reply_place
-from supervisor_core.storage.steps import Message, record
+from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
-from tests.integration.bot.test_delivery import NOW, order
+from tests.integration.bot.test_delivery import order
 from tests.support.alerts.delivery import whole_round
 
 CSV = Attachment("audit.csv", "who,what\nanna,pause\n", rest="`supervisor audit --csv` on Host", comment="*Two rows*")
@@ -132,19 +132,6 @@ async def test_a_file_stands_below_its_card_and_never_before_it(slack: Playgroun
     assert content_of(slack, file) == CSV.data
 
 
-async def test_a_card_that_was_deleted_is_posted_anew_first(slack: Playground, outbox: Outbox) -> None:
-    ops = slack.channel("ops").id
-    outbox.has_card("t1", channel=ops)
-    await outbox.goes()
-    channel = slack.server.world.workspace.channels[ops]
-    slack.server.world.delete(channel, next(iter(channel.messages.values())))
-    anew = Message(jobs.CARD, "t1", None)
-    outbox.ledger.write(lambda connection: record(connection, "Host", None, (anew, file_below("t1", CSV)), NOW))
-    await outbox.goes()
-    card, file = (message for message in said_in(slack, ops) if message.get("subtype") != "tombstone")
-    assert file["thread_ts"] == card["ts"]
-
-
 async def test_in_a_channel_that_was_archived_meanwhile_whoever_asked_gets_it(
     slack: Playground, outbox: Outbox
 ) -> None:
@@ -223,28 +210,6 @@ async def test_a_server_that_does_not_take_the_bytes_is_asked_some_times_and_the
     await outbox.goes(file_to_person(asked_in("C0"), CSV), rounds=4)
     (told,) = direct(slack)
     assert "anna,pause" in told["text"]
-
-
-@pytest.mark.parametrize("point", ["message.upload:before", "message.upload:after"])
-async def test_killed_at_an_upload_the_file_is_there_once(
-    slack: Playground, outbox: Outbox, monkeypatch: pytest.MonkeyPatch, point: str
-) -> None:
-    ops = slack.channel("ops").id
-    outbox.has_card("t1", channel=ops)
-    await outbox.goes()
-
-    def goes_out(name: str) -> None:
-        if name == point:
-            raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(crashpoints, "reach", goes_out)
-        with pytest.raises(Killed):
-            await outbox.goes(file_below("t1", CSV))
-    outbox.delivery = None
-    await outbox.goes()
-    assert len([message for message in said_in(slack, ops) if message.get("files")]) == 1
-    assert outbox.rows() == [("sent", "")]
 
 
 async def test_killed_where_nobody_may_look_it_is_there_twice_at_most_and_the_log_says_so(

@@ -22,7 +22,7 @@ from bot.outbound.home import HomePages, order_page
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
-from bot.views.home.sections import HomePosition
+from bot.views.home import HomePosition
 from slack_playground import Playground
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.wiring import ChatContext
@@ -110,20 +110,6 @@ async def test_while_slack_is_away_a_page_waits_and_is_then_published_once_with_
     await host.deliver()
     assert "the newest" in host.shown()
     assert len([call for call in slack.calls("views.publish") if call["status"] == 200]) == 1
-
-
-async def test_who_has_no_right_reads_which_is_missing(host: Host, slack: Playground) -> None:
-    guest, gone = slack.user("guest", is_restricted=True).id, slack.user("gone").id
-    await host.open(guest)
-    await host.open()
-    assert "You are a guest in this workspace" in host.shown(guest)
-    assert "W000" not in host.shown(guest)
-    assert "W000" in host.shown()
-    access = host.config.slack.access.model_copy(update={"viewers": (gone,), "operators": ()})
-    host.restart(host.config.model_copy(update={"slack": host.config.slack.model_copy(update={"access": access})}))
-    await host.open()
-    assert "`status` is limited to viewers" in host.shown()
-    assert "W000" not in host.shown()
 
 
 async def test_a_page_that_nobody_can_be_shown_is_dropped_until_its_reader_opens_it_again(

@@ -18,15 +18,13 @@ from bot.inbound.identity import Identity
 from bot.inbound.intake import EnvelopeWriter, Intake, key_of
 from bot.inbound.reconnection import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
-from slack_playground import Playground, Timings
+from slack_playground import Playground
 from slack_playground.testing.cards import Modal
 from supervisor_core.storage.envelopes import StoredEnvelope, pending_envelopes, store_envelopes
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import envelopes
 from tests.support.storage.ledger_rows import count_pending
-
-SHORT = Timings(ack=1.0, redelivery=(0.0, 0.05, 0.1))
 
 
 class Bot:
@@ -90,15 +88,6 @@ async def a_bot(slack: Playground, folder: Path, last_heard: datetime | None = N
         bot.ledger.close()
 
 
-async def test_a_command_is_kept_acknowledged_and_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        await slack.user("operator").slash("/supervisor pause")
-        await bot.dealing.settle()
-        assert bot.dealt == ["pause"]
-        assert bot.rows() == [("slash_commands", "handled")]
-        assert [ack["late"] for ack in slack.journal("ack")] == [False]
-
-
 async def test_of_a_burst_each_is_kept_acknowledged_and_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
     texts = [f"status {number:03}" for number in range(150)]
     async with a_bot(slack, tmp_path) as bot:
@@ -107,32 +96,6 @@ async def test_of_a_burst_each_is_kept_acknowledged_and_dealt_with_once(slack: P
         await bot.dealing.settle()
         assert sorted(bot.dealt) == texts
         assert [state for _, state in bot.rows()] == ["handled"] * len(texts)
-
-
-async def test_the_same_envelope_twice_is_dealt_with_once(slack: Playground, tmp_path: Path) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        slack.fault("duplicate", "socket")
-        await slack.user("operator").slash("/supervisor pause")
-        await slack.eventually(lambda: len(slack.journal("envelope")) == 2, "no second delivery")
-        await slack.eventually(lambda: len(slack.journal("ack")) == 2, "both are acknowledged")
-        await bot.dealing.settle()
-        assert bot.dealt == ["pause"]
-
-
-@pytest.mark.playground(timings=SHORT)
-async def test_an_event_redelivered_under_another_envelope_is_dealt_with_once(
-    slack: Playground, tmp_path: Path
-) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        slack.fault("lose_ack", "socket", times=2)
-        await slack.user("operator").says("@bot hello")
-        await slack.eventually(lambda: len(slack.journal("envelope")) >= 3, "no redelivery")
-        await bot.dealing.settle()
-        assert (
-            len(bot.dealt)
-            == len(bot.rows())
-            == len({entry["payload"]["event_id"] for entry in slack.journal("envelope")})
-        )
 
 
 async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_and_done_once(
@@ -160,19 +123,6 @@ async def test_what_can_not_be_ended_on_a_full_disk_is_ended_once_there_is_room_
         assert ledger.read(lambda connection: count_pending(connection, "whisper")) == 1
 
 
-async def test_what_was_acknowledged_before_a_crash_is_dealt_with_after_it(slack: Playground, tmp_path: Path) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        bot.breaks.set()
-        await slack.user("operator").slash("/supervisor pause")
-        assert bot.rows() == [("slash_commands", "received")]
-    async with a_bot(slack, tmp_path) as bot:
-        assert await bot.dealing.resume() == 1
-        await bot.dealing.settle()
-        assert bot.dealt == ["pause"]
-        assert bot.rows() == [("slash_commands", "handled")]
-        assert await bot.dealing.resume() == 0
-
-
 @pytest.mark.parametrize("do", ["warning", "refresh", "drop", "close"])
 async def test_after_every_kind_of_end_it_is_back_and_loses_nothing_acknowledged(
     slack: Playground, tmp_path: Path, do: str
@@ -196,14 +146,6 @@ async def test_on_a_warning_the_next_connection_is_open_before_the_last_one_clos
         events = [(entry["connection"], entry["event"]) for entry in slack.journal("connection")]
         closed = [place for place, event in enumerate(events) if event == (1, "close")]
         assert not closed or events.index((2, "hello")) < closed[0]
-
-
-async def test_a_frozen_socket_is_noticed_and_what_was_missed_is_told(slack: Playground, tmp_path: Path) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        await slack.disconnect("freeze")
-        await until(lambda: bool(bot.deaf), 15)
-        (interval,) = bot.deaf
-        assert timedelta(seconds=3) < interval[1] - interval[0] < timedelta(seconds=15)
 
 
 async def test_a_pause_of_the_whole_program_is_told_as_well(slack: Playground, tmp_path: Path) -> None:
@@ -280,21 +222,6 @@ async def test_a_modal_that_is_refused_leaves_no_row_and_stays_open_with_what_wa
         await modal.shows("Name: [no]")
         assert bot.rows() == []
         await modal.fill("Name", "good")
-        await modal.submit()
-        await modal.is_closed()
-        await bot.dealing.settle()
-        assert bot.dealt == ["interactive"]
-
-
-@pytest.mark.playground(timings=SHORT)
-async def test_a_modal_that_is_sent_again_because_its_acknowledgement_was_lost_is_dealt_with_once(
-    slack: Playground, tmp_path: Path
-) -> None:
-    async with a_bot(slack, tmp_path) as bot:
-        modal = await a_modal(slack)
-        await modal.fill("Name", "good")
-        slack.fault("lose_ack", "socket")
-        await modal.submit(expect="operation_timeout")
         await modal.submit()
         await modal.is_closed()
         await bot.dealing.settle()

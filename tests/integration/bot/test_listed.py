@@ -36,19 +36,6 @@ async def told(slack: Playground, config: SupervisorConfig) -> list[str]:
     return await find_unknown_ids(client, config, slack.server.world.app.team_id, "supervisor")
 
 
-async def test_where_all_is_well_nothing_is_said(slack: Playground, tmp_path: Path) -> None:
-    ann, guest = slack.user("ann"), slack.user("guest", is_restricted=True)
-    group, place = slack.group("ops", ann), slack.channel("oncall", members=[ann])
-    config = configured(
-        tmp_path,
-        operators=f"{ann.id}, {group}, '*'",
-        approvers=place.id,
-        restart=guest.id,
-        place=slack.channel("ops").id,
-    )
-    assert await told(slack, config) == []
-
-
 async def test_whatever_slack_does_not_know_or_gives_no_rights_is_a_sentence_with_its_settings(
     slack: Playground, tmp_path: Path
 ) -> None:
@@ -99,12 +86,3 @@ async def test_what_could_not_be_looked_up_in_all_that_time_is_said(
     slack.fault("status", "users.info", times=0, status=503)
     (said,) = await told(slack, configured(tmp_path, operators=slack.user("ann").id))
     assert said.startswith("Some ids in the configuration couldn't be looked up (Slack responds with status 503")
-
-
-async def test_many_are_asked_about_one_after_the_other(
-    slack: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listed, "GAP_SECONDS", 0.001)
-    many = ", ".join(f"U0MANY{number}" for number in range(60))
-    assert len(await told(slack, configured(tmp_path, operators=many))) == 60
-    assert len(slack.calls("users.info")) == 60

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from bot.access.rules import Person
-from bot.answers.audit import AuditAnswer
+from bot.answers import AuditAnswer
 from bot.inbound.dispatcher import Response
 from bot.requests.commands import Query, QueryHandler
 from bot.requests.request import Request
@@ -125,19 +125,6 @@ def test_an_answer_that_is_dealt_with_twice_is_the_same_rows(config: SupervisorC
         assert first == second
         assert len({message.subject for message in first.messages}) == len(first.messages)
     assert SECRET not in str(first.messages)
-
-
-def test_the_file_has_what_fits_the_question_and_no_secret(config: SupervisorConfig, ledger: Ledger) -> None:
-    told, file = answered(
-        AuditAnswer(config, ledger, lambda *_: ""), question(config, "audit team:poles", "csv")
-    ).messages
-    assert file.payload is not None
-    assert told.payload is not None
-    table = list(csv.DictReader(io.StringIO(file.payload["content"])))
-    assert [row["target_id"] for row in table] == ["South", "North"]
-    assert SECRET not in file.payload["content"]
-    assert file.payload["channel"] == "U0OPER", "for whoever asked, alone"
-    assert "2 rows" in told.payload["content"]["text"]
 
 
 def test_a_secret_with_a_quote_in_it_is_no_more_shown_in_the_file(config: SupervisorConfig, ledger: Ledger) -> None:

@@ -74,15 +74,6 @@ async def test_the_picker_opens_though_its_rights_come_from_a_crowded_channel_of
     assert [len(page["answer"]["members"]) for page in pages] == [999, CROWD + 1 - 999]
 
 
-async def test_what_is_known_at_once_is_opened_at_once(slack: Playground) -> None:
-    async def compose() -> Json:
-        return a_form()
-
-    assert await modals(slack).show_when_ready(trigger(slack), "Ready", compose)
-    await slack.user("operator").modal("Fill this in")
-    assert not slack.calls("views.update")
-
-
 class OutOfReachError(SupervisorError):
     """The remote doesn't answer."""
 
@@ -130,17 +121,3 @@ async def test_who_closes_the_loading_view_is_left_alone(slack: Playground) -> N
     may_go_on.set()
     assert await opening
     await slack.user("operator").has_no_modal()
-
-
-async def test_without_a_trigger_nothing_more_is_looked_up(slack: Playground) -> None:
-    looked: list[str] = []
-
-    async def compose() -> Json:
-        await asyncio.sleep(SLOW_SECONDS)
-        await asyncio.sleep(SLOW_SECONDS)
-        looked.append("all")
-        return a_form()
-
-    assert not await modals(slack).show_when_ready("1.2.3", "Ready", compose)
-    await asyncio.sleep(2 * SLOW_SECONDS)
-    assert looked == []

@@ -55,14 +55,6 @@ async def test_a_lost_role_counts_at_once_where_it_is_asked_anew_and_after_a_min
     assert await groups(fresh=True) == {group}
 
 
-async def test_a_slack_that_does_not_answer_is_no_answer(slack: Playground) -> None:
-    ann = slack.user("ann")
-    group = slack.group("oncall", ann)
-    slack.fault("status", "usergroups.users.list", times=0, status=503)
-    with pytest.raises(UnverifiedError):
-        await people(slack, group).person(ann.id)
-
-
 async def test_for_as_long_as_slack_asks_to_wait_nobody_is_looked_up(slack: Playground) -> None:
     ann, ben, clock = slack.user("ann"), slack.user("ben"), Clock()
     asking = people(slack, clock=clock)
@@ -91,25 +83,6 @@ async def test_the_members_of_a_channel_are_in_it_however_many_pages_they_fill(s
         assert found.groups == {place.id}
     assert (await asking.person(slack.user("outside").id) or Person("", "")).groups == frozenset()
     assert len(slack.calls("conversations.members")) == 3, "all pages, and once for all of them"
-
-
-async def test_who_has_left_the_channel_is_out_at_once_where_it_is_asked_anew(slack: Playground) -> None:
-    ann, clock = slack.user("ann"), Clock()
-    place = slack.channel("oncall", members=[ann])
-    asking = people(slack, place.id, clock=clock)
-
-    async def inside(*, fresh: bool = False) -> bool:
-        found = await asking.person(ann.id, fresh=fresh)
-        return bool(found and found.groups)
-
-    assert await inside()
-    place.channel.members.remove(ann.id)
-    assert await inside()
-    assert not await inside(fresh=True)
-    place.channel.members.append(ann.id)
-    assert not await inside()
-    clock.now += REMEMBERED_SECONDS
-    assert await inside()
 
 
 @pytest.mark.parametrize("how", ["unknown", "private without us", "archived", "no scope", "in the middle"])
@@ -142,14 +115,6 @@ async def test_a_channel_that_never_ends_gives_no_rights(
     assert found is not None
     assert found.groups == frozenset()
     assert "For all full members, use" in caplog.text
-
-
-async def test_a_channel_that_slack_does_not_answer_for_is_no_answer(slack: Playground) -> None:
-    ann = slack.user("ann")
-    place = slack.channel("oncall", members=[ann])
-    slack.fault("status", "conversations.members", times=0, status=503)
-    with pytest.raises(UnverifiedError):
-        await people(slack, place.id).person(ann.id)
 
 
 # Asked only where it matters

@@ -101,17 +101,6 @@ def greets(then: dict[str, Any] | None, connections: int = 1) -> Handler:
     return socket
 
 
-@in_a_loop
-async def test_while_socket_mode_is_off_it_is_asked_for_once_a_minute() -> None:
-    opened: list[float] = []
-    off = greets({"type": "disconnect", "reason": "link_disabled"})
-    async with a_slack(off, opened) as url, running(Heard(url)) as heard:
-        await until(lambda: "turned off" in heard.link.trouble)
-        await asyncio.sleep(1)  # nothing may happen in it
-        assert len(opened) == 1
-        assert "turned off" in heard.link.trouble
-
-
 def crowded(*, hello: bool) -> Handler:
     """Has too many connections, and says so after its hello or in its place."""
     full = {"type": "disconnect", "reason": "too_many_websockets"}

@@ -12,13 +12,11 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.outbound.delivery import Delivery
-from bot.outbound.messages import KEYS, admins, notify_admins
+from bot.outbound.messages import admins, notify_admins
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.blocks import text_message
-from bot.views.cards.configuration import unreachable_channel
 from slack_playground import Playground
-from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.messages import NOTICE
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.storage.steps import Message
@@ -111,9 +109,3 @@ def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() 
     assert of(approvers=["U0ANNA", "S0ADMINS", "W0BOB"], operators=["U0CY"]) == ("U0ANNA", "W0BOB")
     assert of(approvers=["S0ADMINS", "*"], operators=["U0CY"]) == ("U0CY",)
     assert of(approvers=["S0ADMINS"], operators=["*"]) == ()
-
-
-def test_the_longest_word_to_an_admin_is_as_slack_wants_it() -> None:
-    told = unreachable_channel("<!channel>" * 20, "C0OPS", "restricted_action", KEYS, "C0OTHER", "supervisor")
-    assert check_message(told) == []
-    assert "<!channel>" not in str(told)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,16 +11,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from bot.answers import logs as reports
-from bot.answers.logs import ReportReader
+import bot.answers as reports
+from bot.answers import ReportReader
 from slack_playground import Playground
 from slack_playground.values import Json
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.storage.outbox import FILE, REPORTS
-from tests.integration.bot.test_files import Outbox, content_of, direct, said_in
+from supervisor_core.jobs.model import Job
+from tests.integration.bot.test_files import Outbox, said_in
 
 OPERATOR = Issuer("slack:T0/U0OPERATOR", "operator")
 PAUSED = Outcome.done(message="It is paused")
@@ -66,56 +64,11 @@ def below(slack: Playground, channel: str) -> list[Json]:
     return [message for message in said_in(slack, channel) if message.get("thread_ts") not in (None, message["ts"])]
 
 
-async def test_whoever_waited_long_is_told_once_also_where_it_was_interrupted(slack: Playground, road: Road) -> None:
-    ops = slack.channel("ops").id
-    road.files("t1", ["North"], ops, waited=75)
-    job = road.begins("t1", "North")
-    await road.goes()
-    assert road.ledger.step(jobs.interrupt(job, Outcome.failed("The supervisor ended."), datetime.now(UTC)))
-    await road.goes()
-    (word,) = below(slack, ops)
-    said = r"<@U0OPERATOR> Pause of North interrupted after 1 min [0-9]+ s: The supervisor ended\."
-    assert re.match(said, word["text"])
-    ended = road.ledger.read(lambda connection: jobs.of_task(connection, "t1"))
-    assert [each.state for each in ended] == [JobState.INTERRUPTED]
-
-
-async def test_whoever_asked_where_the_bot_is_no_member_is_told_in_their_direct_messages(
-    slack: Playground, road: Road
-) -> None:
-    secret = slack.channel("secret", private=True).without_bot().id
-    road.files("t1", ["North"], secret, waited=75)
-    road.ends("t1", "North")
-    await road.goes()
-    card, word = direct(slack)
-    assert word["thread_ts"] == card["ts"]
-    assert word["text"].startswith("<@U0OPERATOR> North paused")
-
-
 def report_of(folder: Path, worker: str) -> Outcome:
     path, text = folder / f"{worker}.json", f'{{"worker_id": "{worker}"}}\n'
     path.write_text(text)
     message, digest = f"{worker} runs; it is healthy", sha256(text.encode()).hexdigest()
     return Outcome.done(message=message, report_path=str(path), report_sha256=digest)
-
-
-async def test_the_reports_of_a_few_come_as_files_and_of_many_it_is_said_where_they_are(
-    slack: Playground, road: Road
-) -> None:
-    ops, boss = slack.channel("ops").id, slack.channel("boss").id
-    road.read_report = ReportReader(road.folder, road.folder / "var").read
-    few, many = [[f"W{n}" for n in range(number)] for number in (REPORTS, REPORTS + 1)]
-    for task, workers, channel in (("few", few, ops), ("many", many, boss)):
-        road.files(task, workers, channel, "diagnostics")
-        for worker in workers:
-            road.ends(task, worker, report_of(road.folder, worker))
-    await road.goes(rounds=12)
-    brought = below(slack, ops)
-    assert [content_of(slack, each).decode() for each in brought] == [f'{{"worker_id": "W{n}"}}\n' for n in range(5)]
-    assert brought[0]["text"].split("\n") == ["*W0*: diagnostics", "• W0 runs", "• it is healthy"]
-    (listed,) = below(slack, boss)
-    assert [f"W{n}.json" in listed["text"] for n in range(6)] == [True] * 6
-    assert road.rows(FILE) == [("sent", "")] * REPORTS
 
 
 async def test_a_report_that_can_not_be_read_is_told_in_words_with_its_place(slack: Playground, road: Road) -> None:

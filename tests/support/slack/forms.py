@@ -17,7 +17,7 @@ from bot.outbound.modals import Modals
 from bot.requests.commands import CommandRequests
 from bot.requests.form_actions import FormActions
 from bot.requests.request import Request
-from bot.views.form_fields import VALUE
+from bot.views.forms import VALUE
 from slack_playground.world import elements
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import CodeReader

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.home.sections import HomeData, HomeReader, OpenAlert, RecentCommand
+from bot.views.home import HomeData, HomeReader, OpenAlert
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
@@ -97,13 +97,13 @@ def preview_of(target: str, words: str = "take the new parser out") -> dict[str,
     }
 
 
-def recents() -> list[RecentCommand]:
+def recents() -> list[tuple[CommandSummary, str]]:
     link = "https://work.slack.com/archives/C0OPS/p1770301800000200"
     return [
-        RecentCommand(recent("restart_watcher", ("Worker-004",), 1, label="it hangs"), link),
-        RecentCommand(recent("update_code", ("Worker-000", "Worker-001", "Worker-002"), 12, ended=12, failed=1), link),
-        RecentCommand(recent("pause", ("Worker-006",), 1, ended=1, issuer=Issuer("cli:bert", "bert"))),
-        RecentCommand(recent("rollback_code", ("Worker-009",), 1, ended=1, failed=1, interrupted=1), link),
+        (recent("restart_watcher", ("Worker-004",), 1, label="it hangs"), link),
+        (recent("update_code", ("Worker-000", "Worker-001", "Worker-002"), 12, ended=12, failed=1), link),
+        (recent("pause", ("Worker-006",), 1, ended=1, issuer=Issuer("cli:bert", "bert")), ""),
+        (recent("rollback_code", ("Worker-009",), 1, ended=1, failed=1, interrupted=1), link),
     ]
 
 
@@ -153,10 +153,8 @@ def hostile(count: int = 80) -> HomeData:
     command = Command("rollback", "all", tuple(ids), {"commits_back": 10}, "L" * 100, issuer=worst, task_id="task_1")
     asked = [asking(n, command=command, previews=(preview_of(ids[0], each),)) for n, each in enumerate(bad * 3)]
     link = "https://x.example/p1"
-    alerts = [OpenAlert(f"alr_{n}", ids[n % count], each, NOW, link) for n, each in enumerate(bad * 3)]
-    told = [
-        RecentCommand(recent("update_code_deps", tuple(ids[:3]), count, label="L" * 100, issuer=worst), "https://x/p1")
-    ] * 5
+    alerts = [OpenAlert(ids[n % count], each, NOW, link) for n, each in enumerate(bad * 3)]
+    told = [(recent("update_code_deps", tuple(ids[:3]), count, label="L" * 100, issuer=worst), "https://x/p1")] * 5
     return HomeData(
         host=bad[0] * 5,
         workers=seen,

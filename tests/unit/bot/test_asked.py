@@ -20,7 +20,7 @@ from bot.requests.request import (
     from_form,
     is_direct_message,
 )
-from bot.views.blocks import Content, text_message
+from bot.views.blocks import Content
 from bot.views.forms import command_form
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.targets import GrammarContext
@@ -33,7 +33,6 @@ NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 CONTEXT = GrammarContext(("OrionMX",))
 WHO = {"user": {"id": "U0OPER", "team_id": "T0TEAM"}, "team": {"id": "T0TEAM"}}
 DIRECT: dict[str, Any] = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U0OPER", "ts": "1.2"}
-CONTENT = text_message("hello")
 
 
 def told(message: Message) -> Mapping[str, Any]:
@@ -43,10 +42,6 @@ def told(message: Message) -> Mapping[str, Any]:
 
 def received(payload: dict[str, Any], key: str = "k1") -> StoredEnvelope:
     return StoredEnvelope(key, "interactive", payload, NOW)
-
-
-def spoken(**more: Any) -> StoredEnvelope:
-    return received({"team_id": "T0TEAM", "event": {**DIRECT, "text": "status &lt;all&gt;", **more}})
 
 
 def sent(channel: str = "", thread: str | None = None, chosen: str | None = None, **more: Any) -> Request:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bot.views.home.hosts import EVERY_WORKER, MOST_HOSTS
-from bot.views.home.page import home
-from bot.views.home.sections import EVERYTHING, OF_TEAM, TROUBLE, HomeData, HomePosition, HomeReader
+from bot.views.home import (
+    EVERY_WORKER,
+    EVERYTHING,
+    OF_TEAM,
+    TROUBLE,
+    HomeData,
+    HomePosition,
+    HomeReader,
+    home,
+)
 from bot.views.workers import Worker
 from slack_playground.blockkit.views import check_view
 from supervisor_core.commands.catalog import CATALOG
@@ -58,23 +65,9 @@ def test_hosts_have_a_line_each_with_trouble_first_and_only_workers_in_trouble_f
     assert listed(view) == ["web-2/a", "web-9"]
 
 
-def test_many_hosts_are_counted_after_the_first_ones() -> None:
-    many = [worker(f"db-{number:04}/a") for number in range(1000)]
-    lines = hosts(shown([*FLEET, *many]))
-    assert len(lines) == MOST_HOSTS + 2
-    assert lines[1].startswith(":red_circle: *web-2*")
-    assert lines[-1] == "… and 989 more with 990 workers running".replace("990", "all 990")
-
-
 def test_the_menu_leads_to_all_workers_those_of_a_host_and_those_of_a_team() -> None:
     assert len(listed(shown(FLEET, EVERY_WORKER))) == 6, "those of the silent host are one line"
     assert listed(shown(FLEET, "host:web-1")) == ["web-1/a", "web-1/b"]
     assert listed(shown(FLEET, f"{OF_TEAM}web"))[0] == "web-2/a"
     assert listed(shown(FLEET, TROUBLE)) == ["web-2/a", "web-9"]
     assert "no workers" in " ".join(texts(shown(FLEET, "host:gone")))
-
-
-def test_a_fleet_without_trouble_says_so_below_its_hosts() -> None:
-    view = shown([worker("web-1/a"), worker("web-2/a")])
-    assert "No worker needs attention" in " ".join(texts(view))
-    assert listed(view) == []

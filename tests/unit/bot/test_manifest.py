@@ -70,9 +70,3 @@ def test_missing_scopes_are_told_the_required_ones_first() -> None:
     assert [need.scope for need in told][:1] == ["users:read"]
     assert {need.scope for need in told} == {"users:read"} | scopes.OPTIONAL
     assert scopes.missing(["*"]) == scopes.missing(scopes.REQUIRED | scopes.OPTIONAL) == []
-
-
-def test_one_module_opens_forms_so_that_each_opens_in_time() -> None:
-    forms = {"views.open", "views.push", "views.update"}
-    found = {path.name for path in modules_of_the_bot() if forms & set(used_in(path.read_text(encoding="utf-8")))}
-    assert found == {"modals.py"}

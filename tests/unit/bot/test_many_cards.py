@@ -11,7 +11,7 @@ import pytest
 
 from bot.views.blocks import Color, blocks_of
 from bot.views.cards.card import command_card
-from bot.views.cards.next_steps import CardContext, UndoState
+from bot.views.cards.next_steps import CardContext
 from bot.views.cards.preview import IN_A_THREAD, preview_blocks, previews_as_text
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
@@ -114,43 +114,6 @@ def test_a_finished_one_looks_like_any_other_command_and_can_be_undone() -> None
     assert "needs an approval" in back["confirm"]["text"]["text"]
 
 
-def test_a_halted_one_says_why() -> None:
-    made = command_card(fleet(12, failed=1), NOW, rolling(RollingState.HALTED, web_13="It exited with code 1."))
-    assert ":x: *1 failed*: web-13/fetcher\n• It exited with code 1." in shown(made)
-    assert "halted*: web-13/fetcher failed, 12 of 50 done, batch 3 of 11" in made["text"]
-
-
-def test_many_that_failed_are_counted_in_the_headline_and_their_reasons_are_told_apart() -> None:
-    two = rolling(RollingState.HALTED, web_11="it hangs", web_12="exited (code 1)")
-    made = command_card(fleet(12), NOW, two)
-    assert "web-11/fetcher, web-12/fetcher failed, 10 of 50 done" in made["text"]
-    assert "• web-11/fetcher: it hangs\n• web-12/fetcher: exited (code 1)" in shown(made)
-    many = rolling(RollingState.HALTED, 3, **{f"web_{number}": "it hangs" for number in range(1, 13)})
-    assert "12 workers on 12 hosts failed, 0 of 50 done" in command_card(fleet(12), NOW, many)["text"]
-
-
-def test_an_aborted_one_says_that_its_changes_were_undone() -> None:
-    jobs = fleet(2, total=50)
-    by = job("web-1/fetcher", "undo_code", outcome=DONE)
-    about = replace(rolling(RollingState.ABORTED), undone={each.worker_id: UndoState(1, by) for each in jobs})
-    assert "aborted*: 2 of 50 done and undone, batch 3 of 11" in command_card(jobs, NOW, about)["text"]
-
-
-def test_a_rollback_is_the_same_on_each_host_although_its_commit_has_another_id() -> None:
-    undone = [
-        job(f"web-{number}/fetcher", "undo_code", outcome=Outcome.done(**{**HEADS, "after": f"{number:040}"}))
-        for number in range(1, 11)
-    ]
-    assert " undone from `13a071e`" in shown(command_card(undone, NOW))
-
-
-def test_a_rollback_of_many_names_their_number_and_not_each() -> None:
-    about = rolling(RollingState.RUNNING)
-    assert about.rolling is not None
-    listed = replace(about.rolling, target=",".join(each.worker_id for each in fleet(12)))
-    assert "*Update of 50 workers on 50 hosts*" in command_card(fleet(12), NOW, replace(about, rolling=listed))["text"]
-
-
 def test_hosts_that_do_not_answer_are_named_after_a_while() -> None:
     found = [replace(each, batch=3) for each in fleet(1)]
     found[1] = replace(found[1], state=JobState.CLAIMED)
@@ -180,17 +143,6 @@ def test_watches_of_many_are_counted_and_trouble_has_a_line_of_its_own() -> None
     assert told[-1].startswith(":eyes: 2 watched until <!date^")
     going_on = replace(rolling(RollingState.RUNNING), bakes=bakes)
     assert "watched" not in shown(command_card(fleet(50), NOW, going_on)), "the batch's own watch matters then"
-
-
-def test_a_worker_that_did_not_stay_healthy_is_one_of_the_failed() -> None:
-    made = command_card(fleet(12), NOW, rolling(RollingState.HALTED, web_12="not healthy after 2 min: down"))
-    assert "web-12/fetcher failed, 11 of 50 done" in made["text"]
-    assert ":x: *1 failed*: web-12/fetcher\n• Not healthy after 2 min: down" in shown(made)
-
-
-def test_what_can_not_be_undone_has_no_button_for_it() -> None:
-    restarts = [replace(each, handler="restart_watcher") for each in fleet(12)]
-    assert list(buttons_of(command_card(restarts, NOW, rolling(RollingState.HALTED)))) == ["Continue", "Abort"]
 
 
 def test_a_preview_of_many_checkouts_says_the_same_once_and_problems_first() -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slack_sdk.errors import SlackObjectFormationError
 from slack_sdk.models.attachments import BlockAttachment
 from slack_sdk.models.blocks import Block
 from slack_sdk.models.views import View
@@ -80,36 +79,3 @@ def test_slack_s_models_take_it_and_lose_nothing(path: Path) -> None:
     assert found, "a golden file without a message or a view: say here what it is"
     for kind, payload in found:
         assert set(differences(payload, reread(kind, payload))) == set()
-
-
-SECTION = {"type": "section", "text": {"type": "mrkdwn", "text": "x"}}
-
-
-TOO_LONG = {"type": "button", "action_id": "a", "text": {"type": "plain_text", "text": "x" * 76}}
-
-
-@pytest.mark.parametrize(
-    ("block", "words"),
-    [
-        ({**SECTION, "text": {"type": "mrkdwn", "text": "x" * 3001}}, "3000"),
-        ({**SECTION, "fields": [{"type": "mrkdwn", "text": "x"}] * 11}, "10"),
-        ({"type": "header", "text": {"type": "plain_text", "text": "x" * 151}}, "150"),
-        ({"type": "actions", "elements": [TOO_LONG]}, "75"),
-    ],
-)
-def test_the_models_refuse_what_is_too_long(block: dict[str, Any], words: str) -> None:
-    with pytest.raises(SlackObjectFormationError, match=words):
-        reread("message", {"text": "x", "attachments": [{"color": "#ff0000", "blocks": [block]}]})
-
-
-@pytest.mark.parametrize(
-    ("block", "difference"),
-    [
-        ({**SECTION, "colour": "red"}, "blocks[].colour is dropped"),
-        ({"type": "paragraph", "text": "x"}, "blocks differs"),
-        ({**SECTION, "accessory": {"type": "knob"}}, "blocks[].accessory is dropped"),
-    ],
-)
-def test_what_the_models_do_not_know_is_noticed(block: dict[str, Any], difference: str) -> None:
-    payload = {"text": "x", "blocks": [SECTION, block]}
-    assert set(differences(payload, reread("message", payload))) == {difference}

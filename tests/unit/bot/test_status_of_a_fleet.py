@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bot.views.answers.overview import PAGE, status
+from bot.views.workers import PAGE, status
 from slack_playground.blockkit import check_message
 from supervisor_core.commands.addresses import SILENT
 from supervisor_core.commands.command import Command
@@ -66,8 +66,3 @@ def test_a_thousand_workers_of_a_hundred_hosts_are_pages_that_slack_takes() -> N
         assert check_message({"text": shown["text"], "attachments": shown["attachments"]}) == []
         lines = "\n".join(texts(shown)).split("\n")
         assert sum("running" in line and "/" in line for line in lines) == PAGE
-
-
-def test_one_host_has_no_headings() -> None:
-    (only,) = texts(status(STATUS, [worker("a"), worker("b")], "n", host="hub"))
-    assert [line.split("*")[1] for line in only.split("\n")] == ["a", "b"]

@@ -9,15 +9,12 @@ from typing import Any
 import pytest
 
 from bot.access.rules import AccessRules
-from bot.requests.commands import FACTS_UNKNOWN, TargetFacts
-from bot.requests.mistakes import MOST_CHOICES, Mistakes
-from bot.views.form_fields import matching_options, target_names
-from bot.views.forms import command_form
+from bot.requests.commands import MOST_CHOICES, Mistakes, TargetFacts
+from bot.views.forms import command_form, matching_options, target_names
 from slack_playground.blockkit import check_message
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from tests.unit.bot.views.test_answers import ASKED, OPERATOR, config
 from tests.unit.bot.views.test_forms import found, target_of
@@ -47,16 +44,6 @@ def menu_of(content: Mapping[str, Any]) -> list[str]:
     blocks = content.get("blocks") or content["attachments"][0]["blocks"]
     (menu,) = [each for block in blocks if block["type"] == "actions" for each in block["elements"]]
     return [each["value"] for each in menu["options"]]
-
-
-def test_the_context_of_a_configuration_has_the_hosts_of_its_workers() -> None:
-    context = grammar_context(SMALL)
-    assert dict(context.hosts) == {
-        "Host": ("OrionMX", "North", "South"),
-        "web-0": ("web-0/w0", "web-0/w1"),
-        "web-1": ("web-1/w0", "web-1/w1"),
-    }
-    assert set(context.teams["archive"]) == set(SMALL.workers) - {"South"}
 
 
 def test_a_menu_offers_hosts_in_a_fleet_alone() -> None:
@@ -108,17 +95,3 @@ def test_conditions_are_checked_against_a_look_at_the_workers_right_before() -> 
     asyncio.run(facts.refresh_for("restart where version=3f2a"))
     assert looks == ["status", "status", "versions"]
     assert parse("restart where version=3f2a", context).workers == ("South",)
-
-
-def test_conditions_are_refused_while_the_workers_cannot_be_checked() -> None:
-    async def look() -> list[dict[str, Any]]:
-        raise TemporaryError("The drive doesn't answer.")
-
-    async def versions() -> dict[str, str]:
-        return {}
-
-    facts = TargetFacts(look, versions)
-    asyncio.run(facts.refresh_for("restart where state=stale"))
-    with pytest.raises(GrammarError) as caught:
-        parse("restart where state=stale", grammar_context(OWN, facts))
-    assert caught.value.message == FACTS_UNKNOWN

@@ -35,10 +35,6 @@ def unanswered(status: int, **headers: str) -> SlackApiError:
     return SlackApiError("no", response)  # type: ignore[no-untyped-call]
 
 
-def test_the_method_that_was_called_is_known_by_its_name() -> None:
-    assert method_of(refused("ratelimited", 429)) == "chat.update"
-
-
 def test_the_address_of_somebody_s_answer_is_no_method_and_is_never_said() -> None:
     error = unanswered(429)
     assert method_of(error) == ""
@@ -108,7 +104,3 @@ def test_every_answer_is_of_one_of_a_few_kinds() -> None:
 )
 def test_a_refusal_is_explained_with_all_that_slack_says(error: SlackApiError, words: str) -> None:
     assert explain(error) == words
-
-
-def test_an_endless_explanation_is_cut() -> None:
-    assert len(explain(refused("invalid_blocks", data={"errors": ["x" * 9000]}))) < 600

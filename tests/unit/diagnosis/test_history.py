@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.views.answers.history import history_message
-from bot.views.text import phrase_with_names
+from bot.views.text import phrase_markup
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import ConditionSpan, Uptime, condition_spans
 from supervisor_core.commands.command import Issuer
@@ -103,7 +103,7 @@ def test_commands_are_numbered_and_older_ones_are_counted() -> None:
 def test_a_command_id_is_plain_in_a_terminal_and_code_in_slack() -> None:
     phrase = ("restart (", Identifier("task_1"), "), then ", CommandText("why West"))
     assert plain(phrase) == "restart (task_1), then `supervisor why West`"
-    assert phrase_with_names(phrase) == "restart (`task_1`), then `/supervisor why West`"
+    assert phrase_markup(phrase, mentions=False) == "restart (`task_1`), then `/supervisor why West`"
 
 
 @settings(max_examples=examples(20))

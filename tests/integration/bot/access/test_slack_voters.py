@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from bot.views.blocks import blocks_of
-from bot.views.buttons import command_button
 from bot.views.cards.approval import ApprovalDetails, approval_card
-from bot.views.home.sections import DECIDE
+from bot.views.home import DECIDE
 from slack_playground import Playground
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from tests.support.intake.approvals import Desk, a_desk
@@ -67,18 +66,6 @@ async def test_whoever_asked_may_cancel_whatever_workspace_stands_beside_their_i
     desk.configure()
     assert not texts(await room.press("operator", button(desk, "cancel"), team_id="T0ENTERPRISE"))
     assert desk.approvals.find(approval.approval_id)[0].state is ApprovalState.CANCELLED
-
-
-async def test_two_who_press_the_same_button_ask_once_and_the_second_hears_who_was_first(
-    desk: Desk, slack: Playground
-) -> None:
-    room, restart = SlackRoom(desk, slack), command_button(desk.gateway.parse("restart North"), "n1")
-    assert not texts(await room.press("operator", restart))
-    slack.user("operator", display_name="Renamed")  # and whoever presses again, by another name, is the same
-    assert not texts(await room.press("operator", restart))
-    (told,) = texts(await room.press("ann", restart))
-    assert "Operator has already used this button" in told
-    assert asked(desk).requester.name == "Operator"
 
 
 async def test_who_decides_in_the_list_that_only_they_see_has_it_told_anew_there(desk: Desk, slack: Playground) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.access.rules import AccessRules, Person, may_see, may_see_all_approvals, refusal
+from bot.access.rules import AccessRules, Person, may_approve, may_see_all_approvals, refusal
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
@@ -86,15 +86,13 @@ def test_approvers_of_one_team_and_those_listed_for_the_command_see_the_requests
     assert not may_see_all_approvals(APPROVER, listed)
 
 
-def test_help_shows_what_one_may_do_at_all() -> None:
-    def seen(person: Person | None) -> set[str]:
-        return {name for name, definition in CATALOG.items() if may_see(person, definition, RULES)}
-
-    assert {"help", "status", "alerts", "approvals", "teams", "why", "overview"} == seen(VIEWER)
-    assert {"pause", "audit", "logs"} <= seen(OPERATOR)
-    assert "pause" in seen(OF_TEAM), "for the workers of that team"
-    assert "pause" not in seen(APPROVER)
-    assert seen(GUEST) == seen(UNKNOWN) == seen(GONE) == set()
+def test_a_vote_counts_in_the_alert_channel_where_what_a_direct_message_asked_for_is_asked() -> None:
+    slack = RULES.slack.model_copy(update={"channels": ("C0ONE",), "alert_channel": "C0ALERTS"})
+    rules, pause = replace(RULES, slack=slack), Command("pause", workers=("Other",))
+    assert may_approve(APPROVER, pause, rules, here="C0ALERTS", card="D0SOMEBODY") is None
+    asked_openly = may_approve(APPROVER, pause, rules, here="C0ALERTS", card="C0ONE")
+    assert asked_openly is not None
+    assert asked_openly.missing == "channel"
 
 
 @pytest.mark.parametrize(("lists", "word"), [("{rollback: []}", "Nobody is listed"), ("{rollback: [U0ANN]}", "")])

@@ -6,31 +6,33 @@ A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_alert_
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
 from bot.views.blocks import Content, blocks_of
 from bot.views.buttons import list_page
-from bot.views.cards.alert import AlertDetails, ForeignAlertDetails, alert_card, alert_reply, buttons, restart_line
-from bot.views.cards.conditions import WORDS
+from bot.views.cards.alert import (
+    WORDS,
+    AlertDetails,
+    alert_card,
+    alert_reply,
+    buttons,
+    restart_line,
+)
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, digest
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.workers.conditions.rules import Condition, Target
+from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_cards import job
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 OPERATOR = Issuer("slack:T0TEAM/U0OPER", "operator")
@@ -65,9 +67,8 @@ def hush(kind: Hush, reason: str = "") -> Suppression:
 
 def told(**more: Any) -> AlertDetails:
     """The alert and what is known about it, with these differences."""
-    of_told = {name: more.pop(name) for name in tuple(more) if name in ForeignAlertDetails.__dataclass_fields__}
-    made = ForeignAlertDetails(DOWN) if "names" in of_told else SEEN
-    return replace(made, alert=replace(DOWN, **more), **of_told)
+    of_told = {name: more.pop(name) for name in tuple(more) if name in AlertDetails.__dataclass_fields__}
+    return replace(SEEN, alert=replace(DOWN, **more), **of_told)
 
 
 MANY = [
@@ -197,20 +198,6 @@ CASES: dict[str, Content] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_message_is_as_it_was_last_looked_at(name: str) -> None:
-    made = CASES[name]
-    assert check_message(made, update=True) == []
-    path = GOLDEN / f"alert_{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
-    assert made == json.loads(path.read_text())
-
-
-def test_every_golden_message_has_its_case() -> None:
-    assert {path.stem.removeprefix("alert_") for path in GOLDEN.glob("alert_*.json")} == set(CASES)
-
-
 def names(told: AlertDetails) -> list[str]:
     return [str(each["text"]["text"]) for each in buttons(told)]
 
@@ -237,13 +224,6 @@ def test_the_excerpt_leaves_out_the_marks_below_a_traceback() -> None:
     assert shown == [lines[0], lines[1], lines[4]]
 
 
-def test_a_mute_of_several_workers_is_ended_for_them_alone() -> None:
-    south = replace(hush(Hush.MUTE), target=Target("worker", "South"))
-    made = mute_answer([hush(Hush.MUTE), south], "team:archive", NOW, said=True)
-    (button,) = [each for block in blocks_of(made) if block["type"] == "actions" for each in block["elements"]]
-    assert button["value"].endswith(" team:archive")
-
-
 def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
     changed = Outcome.done(message="m", before="a" * 40, after="b" * 40)
     update = replace(BEFORE, handler="update_code", outcome=changed)
@@ -261,29 +241,11 @@ def test_the_last_change_of_code_can_be_undone_from_the_alert() -> None:
     assert "Undo update…" not in names(told(before=update, reason="crashed (SIGKILL) after 3 s"))
 
 
-def test_restarting_a_worker_that_is_down_warns_of_no_work_in_hand() -> None:
-    confirms = {
-        condition: next(
-            each["confirm"]["text"]["text"] for each in buttons(told(condition=condition)) if "confirm" in each
-        )
-        for condition in (Condition.DOWN, Condition.STALE)
-    }
-    assert "starts again" in confirms[Condition.DOWN]
-    assert "Stops" not in confirms[Condition.DOWN]
-    assert "Stops" in confirms[Condition.STALE]
-
-
 def test_a_restart_is_offered_anew_once_one_has_ended() -> None:
     (first,) = {each["value"] for each in buttons(SEEN) if each["action_id"] == "command:restart"}
     (again,) = {each["value"] for each in buttons(told(tries=1)) if each["action_id"] == "command:restart"}
     assert first != again
     assert first.startswith("alert.")
-
-
-def test_a_reason_does_not_repeat_the_condition() -> None:
-    reason = "quarantined after 5 restarts in an hour. The last time it exited (code 1)"
-    card = alert_card(told(condition=Condition.RESTART_LIMIT, reason=reason), NOW)
-    assert card["text"] == ":red_circle: *North is quarantined* after 5 restarts in an hour"
 
 
 def test_every_condition_has_its_words() -> None:
@@ -338,3 +300,7 @@ def test_whatever_is_in_it_slack_takes_it(
     )
     said = {"reason": str(Reason.WORSE), "condition": str(condition), "words": reason}
     assert check_message(alert_reply(said, name), update=True) == []
+
+
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("alert", CASES)

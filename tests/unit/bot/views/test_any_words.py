@@ -15,18 +15,15 @@ from hypothesis import strategies as st
 from bot.requests.request import Request
 from bot.views.answers import audit
 from bot.views.answers.alerts import pending_approvals
-from bot.views.answers.help import TargetMenu as Menu
-from bot.views.answers.help import mistake
+from bot.views.answers.help import mistake, target_menu
 from bot.views.answers.logs import logs
-from bot.views.answers.overview import overview, status
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, lacking
-from bot.views.answers.teams import teams
 from bot.views.blocks import code_message, text_message, with_hint
 from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request, denial_form
 from bot.views.cards.card import command_card
-from bot.views.cards.configuration import unknown_ids
 from bot.views.cards.next_steps import CardContext, UndoState
-from bot.views.cards.notices import connection_gap_notice
+from bot.views.cards.notices import connection_gap_notice, unknown_ids
+from bot.views.workers import overview, status, teams
 from slack_playground.blockkit.messages import check_message
 from slack_playground.blockkit.views import check_view
 from supervisor_core.code.watch.rules import Bake, BakeState
@@ -244,7 +241,7 @@ def test_the_overview(workers: Sequence[tuple[str, str | None, bool, bool]], hos
 @given(text, text, st.lists(name, min_size=1, max_size=100, unique=True), label)
 def test_an_answer_to_a_mistake(said: str, meant: str, targets: Sequence[str], why: str | None) -> None:
     command = Command("pause", targets[0], (targets[0],), {}, why)
-    is_harmless(mistake(said, "nonce", meant, command, Menu("block", command, targets, asks=True), asks=True))
+    is_harmless(mistake(said, "nonce", meant, command, target_menu("block", command, targets, asks=True), asks=True))
 
 
 @given(st.sets(st.sampled_from([*PEOPLE, *GROUPS, *CHANNELS, "*"])), repeated(text, 30), st.sampled_from(Membership))
@@ -277,7 +274,7 @@ def test_a_page_of_the_audit_trail(
     command = Command("audit", "team:x", ("W",), {"by": said, "since": "2d", "limit": 20, "command": said})
     wanted = AuditFilter(issuer=said, since=NOW, targets=("W",))
     asking = audit.AuditQuery(said, command, wanted, "nonce", alone)
-    is_harmless(audit.audit_page(asking, [audit.AuditRow(entry, LINK)] * 10, newer="newer:1:H", older="older:1:H"))
+    is_harmless(audit.audit_page(asking, [(entry, LINK)] * 10, newer="newer:1:H", older="older:1:H"))
     is_harmless(audit.audit_page(asking, [], nobody=True))
 
 

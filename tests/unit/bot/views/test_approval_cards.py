@@ -12,26 +12,21 @@ from typing import Any
 
 import pytest
 
-from bot.requests.request import Request
 from bot.views.answers.alerts import pending_approvals
 from bot.views.blocks import blocks_of
-from bot.views.cards.approval import approval_card, approval_request, denial_form
+from bot.views.cards.approval import approval_card, approval_request
 from slack_playground.blockkit.messages import check_message
-from slack_playground.blockkit.views import check_view
-from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.intake.approvals.rules import FINAL, ApprovalState
-from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from supervisor_core.commands.command import Issuer
+from supervisor_core.intake.approvals.rules import ApprovalState
+from tests.support.golden import are_as_last_seen
 from tests.support.intake.approval_states import (
-    ADA,
     ANNA,
     BEN,
     LINK,
-    NOW,
     OPERATOR,
     RESTART,
     RESTARTS,
     ROLLBACK,
-    TASK,
     UNDO,
     UPDATE,
     UPDATE_DEPS,
@@ -127,44 +122,9 @@ LISTS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CARDS)
-def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
-    is_as_last_seen("approval", name, CARDS[name])
-
-
-@pytest.mark.parametrize("name", LISTS)
-def test_the_list_of_those_that_wait_is_as_it_was_last_looked_at(name: str) -> None:
-    is_as_last_seen("waiting", name, LISTS[name])
-
-
-def test_every_golden_file_has_its_case() -> None:
-    every_file_has_its_case("approval", CARDS)
-    every_file_has_its_case("waiting", LISTS)
-
-
 def buttons(message: Mapping[str, Any]) -> list[str]:
     rows = [block["elements"] for block in blocks_of(message) if block["type"] == "actions"]
     return [button["text"]["text"] for row in rows for button in row]
-
-
-@pytest.mark.parametrize("state", S)
-def test_only_what_is_open_can_be_pressed_and_what_moved_on_can_be_asked_for_anew(state: ApprovalState) -> None:
-    expected = ["Cancel"] if state is S.APPROVED else []
-    if state is S.PENDING:
-        expected = ["Approve", "Deny", "Cancel"]
-    if state in (S.STALE, S.EXPIRED):
-        expected = ["New preview" if state is S.STALE else "Request again"]
-    assert buttons(CARDS[str(state)]) == expected
-    if state in FINAL:
-        assert "expires" not in json.dumps(CARDS[str(state)])
-
-
-def test_twenty_votes_are_named_and_more_are_counted() -> None:
-    votes = [yes(Issuer(f"slack:T0TEAM/U0V{number}", "")) for number in range(30)]
-    made = approval_card(asking(approval(S.EXECUTING, needed=30), *votes))
-    assert check_message(made, update=True) == []
-    assert "<@U0V19>" in json.dumps(made)
-    assert "and 10 more" in json.dumps(made)
 
 
 @pytest.mark.parametrize("number", [11, 500])
@@ -178,23 +138,6 @@ def test_of_many_that_wait_the_oldest_have_buttons_and_the_rest_is_on_further_pa
     assert buttons(last)[-1] == "Previous page"
 
 
-ASKED = Request("", "U0ADA", "T0TEAM", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 200)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ROLLBACK,
-        FOUR,
-        Command("update", "all", tuple("W" * 60 + f"{n:04}" for n in range(500)), {}, "l" * 100, OPERATOR, TASK),
-        replace(ROLLBACK, issuer=Issuer("file:<!here>", HOSTILE)),
-    ],
-)
-def test_the_form_of_a_denial_says_what_is_denied_and_fits(command: Command) -> None:
-    view = denial_form(approval(command=command), ASKED)
-    assert check_view(view) == []
-    said = blocks_of(view)[0]["text"]["text"]
-    assert {"rollback": "Roll back", "update": "Update"}[command.name] in said
-    assert "<!" not in said
-    assert json.loads(view["private_metadata"])["approval_id"] == "k7m2p9qx"
-    assert ADA.name not in said
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("approval", CARDS)
+    are_as_last_seen("waiting", LISTS)

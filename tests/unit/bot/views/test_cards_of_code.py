@@ -8,21 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
-import pytest
-
-from bot.views.blocks import blocks_of
-from bot.views.buttons import command_name
 from bot.views.cards.card import command_card
 from bot.views.cards.next_steps import CardContext, UndoState
-from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.jobs.model import Job, JobState
-from tests.support.golden import every_file_has_its_case, is_as_last_seen
-from tests.support.intake.approval_states import ADA, ANNA, BEN, LINK, approval, asking, yes
+from tests.support.golden import are_as_last_seen
+from tests.support.intake.approval_states import ANNA, BEN, LINK, approval, asking, yes
 from tests.unit.bot.views.test_cards import HEADS, NOW, ROLLED_BACK, STUCK, TASK, job
 
 B = BakeState
@@ -128,69 +122,5 @@ CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_card_is_as_it_was_last_looked_at(name: str) -> None:
-    found, about = CASES[name]
-    is_as_last_seen("code_card", name, command_card(found, NOW, about))
-
-
-def test_all_restarted_workers_of_a_checkout_are_named() -> None:
-    turns = {"North": {"new_pid": 1}, "South": {"new_pid": 2}, "West": {"new_pid": None, "rests": "paused by Ada"}}
-    both = rolled_back("North", Outcome.done(message="done", **CHANGED, workers=turns))
-    assert "*Restarted*\nNorth, South (same checkout)" in str(command_card([both], NOW)).replace("\\n", "\n")
-    alone = rolled_back("North", Outcome.done(message="done", **CHANGED, workers={"North": {"new_pid": 1}}))
-    assert "Restarted" not in str(command_card([alone], NOW))
-
-
-def test_every_golden_file_has_its_case() -> None:
-    every_file_has_its_case("code_card", CASES)
-
-
-def buttons(name: str) -> list[dict[str, Any]]:
-    blocks = blocks_of(command_card(CASES[name][0], NOW, CASES[name][1]))
-    return [button for block in blocks if block["type"] == "actions" for button in block["elements"]]
-
-
-def test_an_undo_that_is_refused_does_not_offer_itself_as_the_likely_next_step() -> None:
-    why = "The newest change is itself an undo, which can't be undone. To take it back: rollback OrionMX 1."
-    card = command_card([undoing(Outcome.failed(why))], NOW)
-    (row,) = (block["elements"] for block in blocks_of(card) if block["type"] == "actions")
-    assert [("style" in each, each["text"]["text"]) for each in row] == [(False, "Retry")]
-    assert "To take it back: rollback OrionMX 1." in str(blocks_of(card))
-
-
-@pytest.mark.parametrize("name", ["undone", "undo_under_way", "degraded_and_undone", "nothing_new", "undo"])
-def test_what_is_taken_back_or_changed_nothing_has_no_button(name: str) -> None:
-    assert buttons(name) == []
-
-
-def test_who_has_degraded_is_offered_an_undo_that_names_where_it_leads_and_that_it_asks() -> None:
-    button, logs = buttons("degraded")
-    assert (button["text"]["text"], logs["text"]["text"]) == ("Undo", "Show log")
-    assert button["style"] == "primary"
-    asked = button["confirm"]
-    assert asked["title"]["text"] == "Undo OrionMX?"
-    assert "Restores the code from d5c6f90 to 13a071e" in asked["text"]["text"]
-    assert "approval" in asked["text"]["text"]
-
-
-def test_of_several_the_one_that_has_degraded_is_offered_an_undo_first() -> None:
-    found = buttons("several_one_degraded")
-    assert [button["text"]["text"] for button in found] == ["Undo South", "Undo North", "Restart West", "Retry West"]
-    assert [command_name(button["action_id"]) for button in found] == ["undo", "undo", "restart", "rollback"]
-    assert found[0]["confirm"]["title"]["text"] == "Undo South?"
-
-
-def test_a_thousand_who_have_degraded_fit_with_the_votes_of_fifty() -> None:
-    most = [rolled_back("W" * 60 + f"{n:04}") for n in range(1000)]
-    watched = [bake(B.DEGRADED, each.worker_id, "&<>" * 900) for each in most]
-    votes = [yes(Issuer(f"cli:{n}", "&" * 255)) for n in range(50)]
-    about = CardContext(asking(approval(ApprovalState.DONE, needed=50), *votes), bakes=watched, asks={"undo"})
-    assert check_message(command_card(most, NOW, about), update=True) == []
-
-
-def test_who_asked_and_who_agreed_are_mentioned_and_nobody_else() -> None:
-    said = str(command_card(CASES["hostile"][0], NOW, CASES["hostile"][1]))
-    assert "<@" not in said
-    assert "<!channel" not in said
-    assert f"<@{ADA.id.rpartition('/')[2]}>" in str(command_card(CASES["approved"][0], NOW, CASES["approved"][1]))
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("code_card", {name: command_card(jobs, NOW, about) for name, (jobs, about) in CASES.items()})

@@ -6,28 +6,23 @@ A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_look_v
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bot.access.rules import Person
-from bot.answers.audit import PAGE, place_in, where, zone_of
+from bot.answers import place_in, where, zone_of
 from bot.views.answers.alerts import pending_approvals
-from bot.views.answers.audit import NEWER, OLDER, AuditQuery, AuditRow, audit_page
+from bot.views.answers.audit import NEWER, OLDER, AuditQuery, audit_page
 from bot.views.answers.logs import fits, logs, logs_file
-from bot.views.answers.overview import status
-from bot.views.answers.teams import teams
-from bot.views.blocks import Content, blocks_of
+from bot.views.blocks import Content
 from bot.views.buttons import page_number
 from bot.views.cards.approval import ApprovalDetails as Waits
 from bot.views.files import MOST_BYTES
+from bot.views.workers import status, teams
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.diagnosis.worker_logs import WorkerLog
@@ -38,9 +33,8 @@ from supervisor_core.storage.audit.files import audit_csv
 from supervisor_core.storage.audit.search import AuditFilter, RowPosition, audit_filter
 from supervisor_core.storage.audit.trail import TrailEntry
 from supervisor_core.workers.teams import TeamMember, TeamPicture
-from tests.support.sampling import examples
+from tests.support.golden import are_as_last_seen
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 NONCE = "0123456789ab"
 HOSTILE = "<!channel> *b* `c` <@U0BOB> <https://evil|link> & _d_"
@@ -70,11 +64,6 @@ FAILED = replace(
     ENTRY, audit_id=6, command="pause", asked=ANNA, approved=(), outcome="failed", well=False, error=HOSTILE
 )
 WAITS = replace(ENTRY, audit_id=5, approved=(), outcome="waiting for approval", well=None, label=HOSTILE, about=HOSTILE)
-WIDE = "&" * 5000
-LONGEST = TrailEntry(
-    "H" * 64, 10**17, NOW, WIDE, WIDE, Issuer(f"cli:{WIDE}", WIDE), WIDE, (Issuer(f"file:{WIDE}", WIDE),) * 9, WIDE,
-    False, WIDE, "t" * 128, WIDE,
-)  # fmt: skip
 
 
 def audit_command(target: str = "", **params: Any) -> Command:
@@ -117,12 +106,12 @@ CASES: Mapping[str, Callable[[], Content]] = {
     "approvals_none": lambda: pending_approvals([], NONCE),
     "approvals_of_many": lambda: pending_approvals([asked_for(number) for number in range(12)], NONCE, 1),
     "audit": lambda: audit_page(
-        asking(), [AuditRow(ENTRY, LINK), AuditRow(FAILED), AuditRow(WAITS)], older="older:5:Host"
+        asking(), [(ENTRY, LINK), (FAILED, ""), (WAITS, "")], older="older:5:Host"
     ),
     "audit_in_a_thread": lambda: audit_page(
-        asking(alone=False), [AuditRow(ENTRY, LINK), AuditRow(FAILED)], newer="newer:7:Host"
+        asking(alone=False), [(ENTRY, LINK), (FAILED, "")], newer="newer:7:Host"
     ),
-    "audit_narrowed": lambda: audit_page(asking(FILTERED, FILTERING), [AuditRow(ENTRY, LINK)]),
+    "audit_narrowed": lambda: audit_page(asking(FILTERED, FILTERING), [(ENTRY, LINK)]),
     "audit_nothing": lambda: audit_page(asking(), []),
     "audit_nothing_fits": lambda: audit_page(asking(FILTERED, FILTERING), []),
     "audit_nobody": lambda: audit_page(asking(AuditFilter(issuer=HOSTILE), audit_command(by=HOSTILE)), [], nobody=True),
@@ -147,53 +136,6 @@ CASES: Mapping[str, Callable[[], Content]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_each_answer_is_as_it_was_last_looked_at(name: str) -> None:
-    made = CASES[name]()
-    assert check_message(made, update=True) == []
-    path = GOLDEN / f"look_{name}.json"
-    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text
-
-
-def test_every_golden_answer_has_its_case() -> None:
-    assert {path.stem.removeprefix("look_") for path in GOLDEN.glob("look_*.json")} == set(CASES)
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_the_longest_page_of_the_trail_fits_and_is_cut_in_no_mark(alone: bool) -> None:
-    wanted = AuditFilter(issuer=WIDE, since=NOW, targets=(WIDE,))
-    command = audit_command("W" * 100, by="p" * 80, command="c" * 64, since="2d")
-    shown = [AuditRow(LONGEST, LINK * 3)] * PAGE
-    made = audit_page(asking(wanted, command, alone=alone), shown, newer="newer:" + "9" * 80, older="older:" + "9" * 80)
-    assert check_message(made, update=True) == []
-    for block in blocks_of(made)[:-2]:
-        assert block["text"]["text"].count("<!date^") == 1
-        assert f"<{LINK * 3}|Open>" in block["text"]["text"]
-
-
-@given(st.text(max_size=300))
-@settings(max_examples=examples(100))
-def test_no_name_calls_or_links_anybody(text: str) -> None:
-    hostile = replace(
-        ENTRY,
-        command=text,
-        about=text,
-        asked=Issuer(f"cli:{text}", text),
-        label=text,
-        outcome=text,
-        error=text,
-        well=False,
-    )
-    made = audit_page(asking(alone=False), [AuditRow(replace(hostile, approved=(Issuer(f"slack:{text}", text),)))])
-    assert check_message(made, update=True) == []
-    said = "".join(block["text"]["text"] for block in blocks_of(made) if block["type"] == "section")
-    assert said.count("<") == 1, "the date alone is marked up"
-    assert said.count("`") == 2, "and the task id"
-
-
 def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
     written = WorkerLog("W" * 64, "/p" * 2000, tuple(f"{number} {'&`<' * 600}" for number in range(1000)), 10**9)
     for found in ([written], [written] * 5, [written] * 200):
@@ -205,33 +147,6 @@ def test_the_longest_lines_fit_and_the_newest_of_them_are_shown() -> None:
         assert len(logs_file(found).encode()) < MOST_BYTES
         assert "999 &`<" in logs_file(found)
     assert fits([LINES])
-
-
-def test_the_longest_teams_and_workers_fit() -> None:
-    members = tuple(TeamMember(f"{'M' * 61}{number:03}", "TRAINEE", NOW) for number in range(300))
-    many = [TeamPicture("&" * 64, WIDE, members, members)] * 40
-    ill = {each.agent_id: worker(each.agent_id, fine=False, reason=WIDE) for each in members}
-    for page in (0, 2, 99):
-        assert check_message(teams(Command("teams"), many, ill, NONCE, page), update=True) == []
-        made = status(Command("status", "team:" + "&" * 64), list(ill.values()), NONCE, page, many[0], host="Host")
-        assert check_message(made, update=True) == []
-
-
-def test_the_longest_list_of_approvals_fits() -> None:
-    many = [asked_for(number, "&" * 100, "W" * 64, LINK * 3) for number in range(200)]
-    for page in (0, 19, 99):
-        assert check_message(pending_approvals(many, NONCE, page), update=True) == []
-
-
-def test_workers_in_trouble_stand_on_the_first_page() -> None:
-    many = [worker(f"W{number:03}") for number in range(200)] + [worker("Zero", fine=False)]
-    made = status(Command("status", "all"), many, NONCE, host="Host")
-    assert made["text"] == ":red_circle: *Host*: 1 of 201 workers needs attention"
-    assert blocks_of(made)[0]["text"]["text"].startswith(":red_circle: *Zero*")
-    assert "1 to 25 of 201" in str(made)
-    beyond = status(Command("status", "all"), many, NONCE, 99, host="Host")
-    assert "201 to 201 of 201" in str(beyond)
-    assert [button["value"] for button in blocks_of(beyond)[-2]["elements"]] == [f"{NONCE} back:7 all"]
 
 
 @pytest.mark.parametrize("host", ["Host", "a b", "ü:<>", "x" * 64])
@@ -269,3 +184,7 @@ def test_a_table_for_other_programs_has_all_columns_and_no_formula() -> None:
     assert lines[0] == ",".join((*COLUMNS, DAMAGED))
     assert [line.split(",")[3] for line in lines[1:6]] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx"]
     assert '"a ""b"", c"' in lines[6]
+
+
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("look", CASES)

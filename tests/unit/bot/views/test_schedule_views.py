@@ -6,24 +6,20 @@ Intended change: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_schedule_view
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from bot.views.answers.schedules import SHOWN, listed, schedule_card, schedule_refused
-from bot.views.blocks import Content, blocks_of
+from bot.views.answers.schedules import listed, schedule_card, schedule_refused
+from bot.views.blocks import Content
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.parameters import MAX_SCHEDULED
 from supervisor_core.intake.schedules.rules import LastRun, RunState, Schedule, ScheduleState
 from supervisor_core.intake.schedules.service import MOST, schedule_status
+from tests.support.golden import are_as_last_seen
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 ANNA = Issuer("slack:T0TEAM/U0ANNA", "anna")
 SHELL = Issuer("cli:dora", "dora")
@@ -103,20 +99,6 @@ CASES: Mapping[str, Content] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_each_message_is_as_it_was_and_as_slack_takes_it(name: str) -> None:
-    assert check_message(CASES[name], update=True) == []
-    shown = json.dumps(CASES[name], indent=1, ensure_ascii=False) + "\n"
-    path = GOLDEN / f"schedule_{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(shown)
-    assert shown == path.read_text()
-
-
-def test_every_golden_message_has_its_case() -> None:
-    assert {path.stem.removeprefix("schedule_") for path in GOLDEN.glob("schedule_*.json")} == set(CASES)
-
-
 def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
     long = [replace(LONGEST, name=f"{number:03}{'n' * 61}") for number in range(MOST)]
     why = HOSTILE * 60
@@ -135,14 +117,5 @@ def test_the_longest_there_can_be_fits_and_nothing_in_it_comes_alive() -> None:
         assert "<@U0OPER>" not in said
 
 
-def test_the_owner_is_mentioned_once_where_something_is_refused_and_never_in_a_list() -> None:
-    assert json.dumps(blocks_of(CASES["refused"])).count("<@U0ANNA>") == 1
-    assert "<@" not in json.dumps(CASES["listed"])
-
-
-def test_each_button_removes_its_schedule_after_a_question() -> None:
-    buttons = [block["accessory"] for block in blocks_of(CASES["listed"]) if "accessory" in block]
-    assert [button["value"] for button in buttons] == [f"{NONCE} nightly", f"{NONCE} early"]
-    assert all(button["action_id"] == "command:schedule remove" for button in buttons)
-    assert buttons[0]["confirm"]["title"]["text"] == "Remove schedule nightly?"
-    assert len([b for b in blocks_of(CASES["listed_many"]) if "accessory" in b]) == SHOWN
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("schedule", CASES)

@@ -12,10 +12,6 @@ from bot.views.text import LONGEST_ERROR, error_text, escape, fit, in_span, iner
 from supervisor_core.common.errors import CommandText, SupervisorError
 
 
-def test_a_text_that_fits_stays_as_it_is() -> None:
-    assert fit("short", 5) == "short"
-
-
 def test_a_text_is_cut_after_a_line_where_little_is_lost() -> None:
     assert fit("one line\nanother line that goes on", 20) == "one line … (cut)"
 
@@ -39,10 +35,6 @@ def test_an_accent_stays_with_its_letter() -> None:
     cut = fit(letter * 20, 19).removesuffix(" … (cut)")
     assert cut == letter * (len(cut) // 2)
     assert cut
-
-
-def test_markup_in_foreign_text_is_dead() -> None:
-    assert escape("<!channel> & <@U1>") == "&lt;!channel&gt; &amp; &lt;@U1&gt;"
 
 
 @given(st.text(), st.integers(min_value=0, max_value=60))

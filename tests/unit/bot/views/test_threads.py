@@ -6,7 +6,6 @@ A change that is meant: `UPDATE_GOLDEN=1 pytest tests/unit/bot/views/test_thread
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,17 +18,16 @@ from hypothesis import strategies as st
 
 from bot.views.blocks import Content, blocks_of, text_message
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.cards.card import COMMITS, FILES, command_card
-from bot.views.cards.outcome import REST
+from bot.views.cards.card import COMMITS, FILES
 from bot.views.cards.thread import LONG, outcome_reply, preview_reply, report_text
 from bot.views.files import UNREADABLE, Attachment, file_text
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.intake.approvals.rules import FINAL, Approval, ApprovalState, Choice, Terms, Vote
 from supervisor_core.jobs.model import Job, JobState
+from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_cards import (
     ANNA,
-    GOLDEN,
     HEADS,
     NOW,
     OPERATOR,
@@ -37,16 +35,9 @@ from tests.unit.bot.views.test_cards import (
     STUCK,
     TASK,
     job,
-    jobs_of_any_kind,
 )
 
 APPROVER, SECOND = Issuer("slack:T0TEAM/U0APPROVER", "Ada"), Issuer("slack:T0TEAM/U0SECOND", "Ben")
-VERIFIED = {
-    "tests": [
-        {"name": "connection", "passed": True, "seconds": 0.1, "message": "it answers"},
-        {"name": "table jobs_t", "passed": False, "seconds": 0.1, "message": "there is no such table"},
-    ]
-}
 DIAGNOSED = "OrionMX runs as pid 7 since 3.2 h; healthy: it beats; the database responds; 40% of the drive is free"
 
 
@@ -128,21 +119,6 @@ def report(content: str = "") -> Attachment:
     )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_reply_is_as_it_was_last_looked_at(name: str) -> None:
-    made = CASES[name]()
-    assert made is not None
-    assert check_message(made, update=True) == []
-    path = GOLDEN / f"thread_{name}.json"
-    if os.environ.get("UPDATE_GOLDEN"):
-        path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
-    assert made == json.loads(path.read_text())
-
-
-def test_every_golden_reply_has_its_case() -> None:
-    assert {path.stem.removeprefix("thread_") for path in GOLDEN.glob("thread_*.json")} == set(CASES)
-
-
 @pytest.mark.parametrize(
     "quick",
     [
@@ -182,13 +158,6 @@ def test_of_what_needed_an_approval_all_who_had_a_part_in_it_are_told_once(state
     assert mentioned(outcome_reply(ran, over, by=SECOND.id)) == ["U0OPER", "U0APPROVER"]
 
 
-def test_of_a_schedule_s_command_whose_it_is_is_told() -> None:
-    late = asking(ApprovalState.EXPIRED)
-    of_schedule = Issuer("schedule:nightly", "nightly", owner=OPERATOR.id)
-    late = replace(late, approval=replace(late.approval, command=replace(late.approval.command, issuer=of_schedule)))
-    assert mentioned(outcome_reply([], late, by="supervisor")) == ["U0OPER"]
-
-
 def test_where_people_are_asked_elsewhere_each_is_told_where_they_look_and_only_there() -> None:
     away = replace(EXECUTING, votes=[vote(APPROVER), vote(OPERATOR)], elsewhere="C0APPROVALS")
     assert mentioned(outcome_reply([ROLLED_BACK], away)) == ["U0OPER"]
@@ -199,27 +168,11 @@ def test_whoever_cancels_their_own_request_before_anybody_voted_is_not_told_of_i
     assert outcome_reply([], asking(ApprovalState.CANCELLED), by=OPERATOR.id) is None
 
 
-def test_a_person_who_denied_is_named_and_not_mentioned() -> None:
-    made = outcome_reply([], DENIED, by=SECOND.id)
-    assert made is not None
-    assert "denied by Ben. Not on a Friday." in made["text"]
-    assert mentioned(made) == ["U0OPER", "U0APPROVER"]
-
-
 def test_a_preview_is_told_only_where_it_was_cut_and_only_while_it_waits() -> None:
     small = {**PREVIEWED, "commits": commits(1), "commit_count": 1, "files": files(1), "file_count": 1}
     assert preview_reply(asking(ApprovalState.PENDING, previews=(small,))) is None
     assert preview_reply(asking(ApprovalState.DENIED, previews=(PREVIEWED,))) is None
     assert preview_reply(None) is None
-
-
-@pytest.mark.parametrize(
-    "jobs",
-    [[changed(8)], [job(outcome=Outcome.failed("e" * (REST + 1)))], [job(f"W{n}", outcome=PAUSED) for n in range(21)]],
-)
-def test_what_a_card_cuts_is_said_to_be_in_the_thread_and_is_there(jobs: list[Job]) -> None:
-    assert "in the thread" in json.dumps(command_card(jobs, NOW))
-    assert outcome_reply(jobs, None) is not None
 
 
 def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_where_the_rest_is() -> None:
@@ -229,15 +182,6 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit_and_it_is_said_wh
     assert check_message(made, update=True) == []
     assert "more lines. To see all of them: `supervisor audit --command update --json` on Host" in made["text"]
     assert blocks_of(made)[-1]["elements"][0]["text"] in made["text"]
-
-
-def test_what_was_found_is_said_test_by_test() -> None:
-    failed = Outcome.failed("The database failed a check.", message="1 of 2 tests failed", **VERIFIED)
-    assert report_text(job(handler="verify_db", outcome=failed)).split("\n") == [
-        "*OrionMX*: verify-db",
-        ":white_check_mark: connection: it answers",
-        ":x: table `jobs_t`: there is no such table",
-    ]
 
 
 HOSTILE = [
@@ -261,13 +205,6 @@ def only_ours(made: Content | None) -> None:
     said = made["text"] + "".join(re.findall(r'"text": "((?:[^"\\]|\\.)*)"', json.dumps(blocks_of(made))))
     assert "<!" not in said
     assert set(re.findall(r"<([^>]*)", said)) <= {"@U0OPER", "@U0APPROVER", "@U0SECOND"}
-
-
-@given(jobs_of_any_kind(), st.sampled_from([0, 1, 100]), st.booleans())
-def test_whatever_came_of_it_slack_takes_the_reply_and_nobody_else_is_told(
-    jobs: list[Job], seconds: float, approved: bool
-) -> None:
-    only_ours(outcome_reply([after(seconds, each) for each in jobs], EXECUTING if approved else None))
 
 
 @given(texts, texts, texts, st.sampled_from([0, 1, 6, 210]))
@@ -304,3 +241,7 @@ def test_whatever_a_report_says_its_words_are_well(message: str, path: str, test
     only_ours(text_message(report_text(made)))
     only_ours(file_text(Attachment(path, message, rest="`x`", comment=report_text(made)), "file_uploads_disabled"))
     only_ours(file_text(Attachment(path, "x", rest="`x`", comment=report_text(made)), message))
+
+
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("thread", CASES)

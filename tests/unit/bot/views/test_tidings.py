@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from bot.views.answers.alerts import open_alerts
 from bot.views.blocks import Content
 from bot.views.buttons import list_page
@@ -17,7 +15,7 @@ from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, EVERYTHING, Hush
 from supervisor_core.workers.conditions.rules import FLAPPING, Condition, Severity, Target
-from tests.support.golden import every_file_has_its_case, is_as_last_seen
+from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_alert_cards import DOWN, HOSTILE, HOUR, NOW, OVER, SEEN, hush, told
 
 DAY = timedelta(days=1)
@@ -61,15 +59,6 @@ CASES: dict[str, Content] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_message_is_as_it_was_last_looked_at(name: str) -> None:
-    is_as_last_seen("tidings", name, CASES[name])
-
-
-def test_every_golden_message_has_its_case() -> None:
-    every_file_has_its_case("tidings", CASES)
-
-
 def test_the_longest_and_the_worst_there_can_be_is_taken_by_slack_and_calls_nobody_else() -> None:
     evil = replace(DOWN, reason=HOSTILE * 20, target=Target("worker", "W" * 64))
     others = [replace(evil, target=Target("worker", f"{number}" * 32)) for number in range(10, 99)]
@@ -85,3 +74,7 @@ def test_the_longest_and_the_worst_there_can_be_is_taken_by_slack_and_calls_nobo
         assert check_message(made, update=True) == []
         assert "<!channel>" not in str(made)
         assert "<@U0OPER>" not in str(made)
+
+
+def test_each_message_is_as_it_was_last_looked_at() -> None:
+    are_as_last_seen("tidings", CASES)

@@ -1,1 +1,0 @@
-"""Answers to commands that only inform: status, logs, audit, why, history."""

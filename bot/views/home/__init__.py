@@ -1,1 +1,0 @@
-"""App Home: the operator's page and its sections."""
