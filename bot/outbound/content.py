@@ -25,7 +25,7 @@ from bot.views.cards.alert import (
     restart_line,
     target_name,
 )
-from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request
+from bot.views.cards.approval import ApprovalDetails, approval_card
 from bot.views.cards.card import command_card
 from bot.views.cards.next_steps import UNDOABLE, CardContext, UndoState
 from bot.views.cards.outcome import rests_paused
@@ -203,7 +203,7 @@ class MessageComposer:
             return self._card(connection, message.subject, now)
         if kind == ASKED:
             details = self._details(connection, message.subject, jobs.CARD)
-            return approval_request(details) if details else None
+            return approval_card(details, asks=True) if details else None
         if kind == DETAILS:
             return self._reply(connection, message)
         if kind == TOLD:

@@ -118,17 +118,10 @@ class ApprovalDetails:
     """The ids of the people and groups who may approve it."""
 
 
-def approval_card(details: ApprovalDetails) -> Content:
-    return _message(details, decides=not details.elsewhere, asks=False)
-
-
-def approval_request(details: ApprovalDetails) -> Content:
-    """The message in the channel for approvals; the command has a card elsewhere."""
-    return _message(details, decides=True, asks=True)
-
-
-def _message(details: ApprovalDetails, *, decides: bool, asks: bool) -> Content:
-    """`asks`: it is the message that asks people, beside a card."""
+def approval_card(details: ApprovalDetails, *, asks: bool = False) -> Content:
+    """The one message of the command until it starts. `asks`: the message in the channel for approvals, where the
+    command has a card elsewhere."""
+    decides = asks or not details.elsewhere
     approval = details.approval
     sign, word, color = _STATES[approval.state]
     pending = approval.state is ApprovalState.PENDING

@@ -6,26 +6,34 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from bot.views.blocks import LONGEST, Content, Json, actions, card, code_block, context, fields, join_lines, section
-from bot.views.cards.changes import commit_lines, commit_ref, files_text, size_text, sizes
 from bot.views.cards.headlines import degraded_worker, headline, line_of, look
 from bot.views.cards.many import LOOKS, NAMED, is_many, overview, rolling_buttons, rolling_headline
 from bot.views.cards.next_steps import CardContext, is_degraded, is_undone, next_steps, undoable
 from bot.views.cards.outcome import (
     changed_code,
+    checklist,
+    commit_lines,
+    commit_ref,
     details_of,
+    down_seconds,
     error_of,
     error_parts,
+    files_text,
     has_ended,
     has_failed,
     is_cut,
     output_of,
     seconds_of,
+    size_text,
+    sizes,
     tried,
     turns_of,
     was_reverted,
+    watch_counts,
+    watch_fact,
+    watch_lines,
     worker_errors,
 )
-from bot.views.cards.progress import checklist, down_seconds, watch_counts, watch_fact, watch_lines
 from bot.views.text import escape, first_lines, in_code, in_span, inert, mention, requester, shorten
 from supervisor_core.commands.command import NOTE_KEY
 from supervisor_core.commands.definitions import CODE_HANDLERS

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from bot.views.blocks import Color
-from bot.views.cards.changes import commit_ref, sizes
 from bot.views.cards.next_steps import CardContext, is_degraded, may_be_undone
 from bot.views.cards.outcome import (
     changed_code,
     changed_nothing,
+    commit_ref,
+    degraded_watch,
     details_of,
     error_of,
     error_parts,
@@ -20,12 +21,13 @@ from bot.views.cards.outcome import (
     leaves_down,
     paused_instead,
     place_of,
+    sizes,
+    step_text,
     tried,
     turns_of,
     was_reverted,
     was_skipped,
 )
-from bot.views.cards.progress import degraded_watch, step_text
 from bot.views.text import inert, mention, named_or_counted, when
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.addresses import address_of, is_address

@@ -10,12 +10,12 @@ from datetime import datetime
 
 from bot.views.blocks import Color, Json
 from bot.views.buttons import command_button
-from bot.views.cards.changes import commit_ref
 from bot.views.cards.headlines import short_words
 from bot.views.cards.next_steps import CardContext, is_undone, may_be_undone
 from bot.views.cards.outcome import (
     changed_code,
     changed_nothing,
+    commit_ref,
     details_of,
     error_of,
     error_parts,

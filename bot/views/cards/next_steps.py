@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from bot.views.blocks import Json, button
 from bot.views.buttons import WITHDRAW, command_button, confirm
 from bot.views.cards.approval import ApprovalDetails
-from bot.views.cards.changes import size_text, sizes
 from bot.views.cards.outcome import (
     changed_code,
+    degraded_watch,
     details_of,
     down_workers,
     has_ended,
@@ -19,10 +19,11 @@ from bot.views.cards.outcome import (
     leaves_down,
     paused_instead,
     rests_paused,
+    size_text,
+    sizes,
     tried,
     turns_of,
 )
-from bot.views.cards.progress import degraded_watch
 from bot.views.text import named_or_counted, shorten
 from supervisor_core.code.change_plan import STATE_PARAM, short
 from supervisor_core.code.watch.rules import Bake

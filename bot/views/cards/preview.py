@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.views.blocks import Json, context, section
-from bot.views.cards.changes import (
+from bot.views.cards.outcome import (
     commit_line,
     commit_lines,
     commit_ref,

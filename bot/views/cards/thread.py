@@ -9,18 +9,20 @@ from typing import Any
 from bot.views.blocks import LONGEST, Content, context, section
 from bot.views.cards.approval import ApprovalDetails, full_command, title_of, why_of
 from bot.views.cards.card import COMMITS, ERRORS, FILES, LINE, NOTES
-from bot.views.cards.changes import commit_lines, file_line, sizes
 from bot.views.cards.headlines import line_of
 from bot.views.cards.headlines import title_of as outcome_of
 from bot.views.cards.many import MOST
 from bot.views.cards.next_steps import CardContext
 from bot.views.cards.outcome import (
+    commit_lines,
     error_of,
     error_parts,
+    file_line,
     has_ended,
     is_cut,
     output_of,
     seconds_of,
+    sizes,
     tried,
     worker_errors,
 )

@@ -226,7 +226,7 @@ async def _a_thousand(desk: AlertDesk) -> None:
     assert any("1,000 workers have problems" in content["text"] for content in slack.shown.values())
     assert any("… and 985 more: `/supervisor alerts`" in str(content) for content in slack.shown.values())
     (on_a_page,) = desk.ledger.read(MessageComposer().open_alerts)
-    assert (on_a_page.worker_id, on_a_page.word) == ("1,000 workers", "are unhealthy")
+    assert (on_a_page.subject, on_a_page.condition) == ("1,000 workers", "are unhealthy")
     for start in range(0, 1000, 100):
         desk.well(*MANY[start : start + 100])
         await _goes_by(desk, delivery, clock, 1.0)

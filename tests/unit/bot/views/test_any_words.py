@@ -19,7 +19,7 @@ from bot.views.answers.help import mistake, target_menu
 from bot.views.answers.logs import logs
 from bot.views.answers.refusals import Membership, RequiredRole, elsewhere, lacking
 from bot.views.blocks import code_message, text_message, with_hint
-from bot.views.cards.approval import ApprovalDetails, approval_card, approval_request, denial_form
+from bot.views.cards.approval import ApprovalDetails, approval_card, denial_form
 from bot.views.cards.card import command_card
 from bot.views.cards.next_steps import CardContext, UndoState
 from bot.views.cards.notices import connection_gap_notice, unknown_ids
@@ -208,7 +208,7 @@ def is_harmless(content: Mapping[str, Any]) -> None:
 @given(asked_about(), issuer)
 def test_a_card_that_waits_for_people(asking: ApprovalDetails, clicker: Issuer) -> None:
     is_harmless(approval_card(asking))
-    is_harmless(approval_request(asking))
+    is_harmless(approval_card(asking, asks=True))
     is_harmless(pending_approvals([asking], "n1"))
     asked = Request("", clicker.id, "T0", "C0OPS", NOW, "envelope", response_url="https://hooks.example/" + "x" * 100)
     view = denial_form(asking.approval, asked)

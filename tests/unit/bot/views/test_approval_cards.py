@@ -14,7 +14,7 @@ import pytest
 
 from bot.views.answers.alerts import pending_approvals
 from bot.views.blocks import blocks_of
-from bot.views.cards.approval import approval_card, approval_request
+from bot.views.cards.approval import approval_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState
@@ -85,12 +85,12 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
         )
     ),
     "in_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER", "thread_ts": None}))),
-    "of_a_direct_message": approval_request(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK)),
+    "of_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK), asks=True),
     "by_a_schedule": approval_card(asking(approval(command=replace(UPDATE, issuer=NIGHTLY)))),
     "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
     "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
-    "question": approval_request(asking(approval(), link=LINK)),
-    "question_decided": approval_request(asking(approval(S.DONE), yes(), link=LINK)),
+    "question": approval_card(asking(approval(), link=LINK), asks=True),
+    "question_decided": approval_card(asking(approval(S.DONE), yes(), link=LINK), asks=True),
     "hostile": approval_card(
         asking(
             approval(
