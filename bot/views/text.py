@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 
 from supervisor_core.commands.command import REPORTED, Issuer
 from supervisor_core.commands.phrases import Part, Phrase, name_of, render_phrase
@@ -215,15 +214,13 @@ def phrase_markup(phrase: Phrase, now: datetime | None = None, *, mentions: bool
     def name(issuer: Issuer) -> str:
         return _text(name_of(issuer).translate(UNSTYLED))
 
-    text = render_phrase(phrase, _text, code_span, partial(_moment, now=now), mention if mentions else name)
+    def at(time: datetime) -> str:
+        is_recent = now is not None and abs(now - time) < RECENT
+        return _date(time, "{time_secs}", f"{time:%H:%M:%S} UTC") if is_recent else moment(time)
+
+    text = render_phrase(phrase, _text, code_span, at, mention if mentions else name)
     # Slack shows "today 2:23 PM" for a moment: leave out "at" before it.
     return re.sub(r"\bat (<!date\^\d+\^\{date_short_pretty\})", r"\1", text)
-
-
-def _moment(at: datetime, now: datetime | None) -> str:
-    if now is not None and abs(now - at) < RECENT:
-        return _date(at, "{time_secs}", f"{at:%H:%M:%S} UTC")
-    return moment(at)
 
 
 def without_ids(phrase: Phrase) -> Phrase:

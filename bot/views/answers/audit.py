@@ -58,7 +58,8 @@ def audit_page(
 
 def filter_text(command: Command, wanted: AuditFilter, *, alone: bool = True) -> str:
     words = [f"about {_data(command.target, MIDDLE)}"] if command.target else []
-    words += [f"by {_person(wanted.issuer, alone=alone)}"] if wanted.issuer else []
+    if who := wanted.issuer:
+        words.append(f"by <@{who}>" if alone and MENTIONABLE.fullmatch(who) else f"by {_data(who, MIDDLE)}")
     words += [f"only {_data(str(command.params['command']), SHORT)}"] if command.params.get("command") else []
     words += [f"since {moment(wanted.since)}"] if wanted.since else []
     return f", {', '.join(words)}" if words else ""
@@ -111,10 +112,6 @@ def _who(issuer: Issuer, *, alone: bool) -> str:
     name = _data(issuer.name or (user if of_slack else rest) or issuer.id, SHORT // 2)
     where = f"{door} {user}" if of_slack and issuer.name else door
     return f"{name} ({_data(where, SHORT // 2)})" if rest else name
-
-
-def _person(who: str, *, alone: bool) -> str:
-    return f"<@{who}>" if alone and MENTIONABLE.fullmatch(who) else _data(who, MIDDLE)
 
 
 def _data(text: str, most: int) -> str:

@@ -47,7 +47,7 @@ def fits(found: Sequence[WorkerLog]) -> bool:
     room = _room(len(found))
     return len(found) <= WORKERS and all(
         len(_newest(_lines(each, room), room)) == len(each.lines)
-        and max(map(_length, each.lines), default=0) <= min(LINE, room)
+        and max((len(escape(line)) for line in each.lines), default=0) <= min(LINE, room)
         for each in found
     )
 
@@ -90,10 +90,6 @@ def _room(workers: int) -> int:
 
 def _lines(written: WorkerLog, room: int) -> list[str]:
     return [in_code(line, min(LINE, room)) or " " for line in written.lines]
-
-
-def _length(line: str) -> int:
-    return len(escape(line))
 
 
 def _newest(lines: Sequence[str], room: int) -> list[str]:

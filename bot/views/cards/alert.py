@@ -22,6 +22,7 @@ from bot.views.blocks import (
     text_message,
 )
 from bot.views.buttons import ON_ALERT, command_button
+from bot.views.cards.next_steps import UNDOABLE
 from bot.views.text import ago, dated, escape, fit, in_code, inert, mention, period, when
 from supervisor_core.alerts.grouping.rules import NOUNS, STORM, AlertMembers
 from supervisor_core.alerts.incoming import name_in
@@ -164,8 +165,6 @@ PRESS = "alert:"
 
 NAME, WHY, LINE = 100, 200, 300  # characters
 LINES, LOG = 6, 1500  # of a log on a card, and characters of all of them
-
-UNDOABLE = frozenset({"update_code", "update_code_deps", "rollback_code"})
 
 _SUPPRESSED: Mapping[Hush, str] = {
     Hush.SNOOZE: "Snoozed",

@@ -144,21 +144,15 @@ def _after_failure(failed: Sequence[Job], about: CardContext, *, named: bool, un
     return elements
 
 
-def _same(job: Job) -> Command:
-    """The command of this job for its worker alone, not bound to a preview."""
-    params = {name: value for name, value in job.params.items() if name not in OF_SEVERAL}
-    return Command.for_worker(job.command, job.worker_id, params, job.label)
-
-
 def _retry(job: Job, about: CardContext, *, named: bool) -> Json:
-    asks = about.details is not None or job.command in about.asks
-    whole = f"Retry {job.worker_id}" if named else "Retry"
+    """The same command for this worker alone, not bound to a preview: a new one is shown where it needs an approval."""
+    params = {name: value for name, value in job.params.items() if name not in OF_SEVERAL}
     return command_button(
-        _same(job),
+        Command.for_worker(job.command, job.worker_id, params, job.label),
         f"{job.task_id}.retry",
-        whole,
+        f"Retry {job.worker_id}" if named else "Retry",
         about=f"Retry {job.command} on {job.worker_id}",
-        asks=asks,
+        asks=about.details is not None or job.command in about.asks,
         part=job.worker_id if named else "",
     )
 

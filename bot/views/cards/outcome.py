@@ -16,7 +16,7 @@ from supervisor_core.commands.catalog import HANDLERS, by_handler
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, sentence
 from supervisor_core.common.times import format_span
-from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, Progress, not_begun
+from supervisor_core.jobs.model import FINAL, MOST_PROGRESS, Job, JobState, not_begun
 
 Details = Mapping[str, Any]
 
@@ -136,10 +136,15 @@ def checklist(job: Job) -> str:
     if len(taken) >= MOST_PROGRESS:  # the steps between weren't kept, so nobody knows how long any of them took
         lines.append(f":white_check_mark: {len(taken) - 1} or more earlier steps")
     else:
-        done = [_done_line(step, following) for step, following in pairwise(taken)]
+        done = []
+        for step, following in pairwise(taken):
+            verb, _, rest = step.words.partition(" ")
+            words = inert(f"{_DONE[verb]} {rest}".rstrip() if verb in _DONE else capitalize(step.words), STEP)
+            done.append(f":white_check_mark: {words} · {format_span((following.at - step.at).total_seconds())}")
         hidden = len(done) - (SHOWN - 1)
         lines = [*([f":white_check_mark: {hidden} earlier steps"] if hidden > 0 else []), *done[-(SHOWN - 1) :]]
-    lines.append(f":hourglass_flowing_sand: *{_words(taken[-1])}* · started {ago(taken[-1].at)}")
+    current = capitalize(inert(taken[-1].words, STEP)).strip() or "Working"  # bold text doesn't end with a space
+    lines.append(f":hourglass_flowing_sand: *{current}* · started {ago(taken[-1].at)}")
     return "\n".join([*lines, *(f":white_medium_square: {step}" for step in steps_to_come(job))])
 
 
@@ -171,17 +176,6 @@ def down_seconds(job: Job) -> float | None:
         return None
     after = job.progress[stops[0] + 1 :]
     return (job.finished_at - after[0].at).total_seconds() if after else None
-
-
-def _done_line(step: Progress, following: Progress) -> str:
-    verb, _, rest = step.words.partition(" ")
-    words = inert(f"{_DONE[verb]} {rest}".rstrip() if verb in _DONE else capitalize(step.words), STEP)
-    return f":white_check_mark: {words} · {format_span((following.at - step.at).total_seconds())}"
-
-
-def _words(step: Progress) -> str:
-    # Bold text with a space at an end isn't bold.
-    return capitalize(inert(step.words, STEP)).strip() or "Working"
 
 
 REASON = 300  # characters
@@ -322,7 +316,8 @@ def was_reverted(job: Job) -> bool:
 def leaves_down(job: Job) -> bool:
     """True for a failed job whose worker isn't known to run as it should."""
     details = details_of(job)
-    if not has_failed(job) or touches_no_worker(job) or not_begun(job) or paused_instead(job):
+    touches_no_worker = job.handler in HARMLESS or job.handler not in HANDLERS
+    if not has_failed(job) or touches_no_worker or not_begun(job) or paused_instead(job):
         return False
     if is_interrupted(job) or details.get("survivors"):
         return True
@@ -331,10 +326,6 @@ def leaves_down(job: Job) -> bool:
     if job.handler in CODE_HANDLERS:  # refused before any worker was stopped
         return False
     return not details.get("pid")
-
-
-def touches_no_worker(job: Job) -> bool:
-    return job.handler in HARMLESS or job.handler not in HANDLERS
 
 
 def place_of(job: Job) -> str:

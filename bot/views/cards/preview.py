@@ -95,7 +95,12 @@ def summary(previews: Sequence[Document]) -> str:
 def preview_blocks(previews: Sequence[Document]) -> list[Json]:
     code = [each for each in previews if each.get("checkout")]
     problems = [line for each in previews for line in _problems(each)]
-    problems += [line for each in previews for line in _busy(each["workers"])]
+    problems += [
+        f":hourglass: {inert(str(worker['id']), LINE)}: {inert(str(worker['busy']), LINE)}"
+        for each in previews
+        for worker in each["workers"]
+        if worker.get("busy")
+    ]
     problems += [
         f":warning: {describe_own_reverts(len(each['own_reverts']))}" for each in code if each.get("own_reverts")
     ]
@@ -181,13 +186,7 @@ def _worker_effect(command: str, worker: Document) -> str:
 def _problems(preview: Document) -> Iterator[str]:
     for name, words in (("refused", "*Can't run now*: "), ("conflict", "*Would fail*: "), ("untried", "")):
         if preview.get(name):
-            yield f":warning: {words}{_said(preview[name])}"
-
-
-def _busy(workers: Sequence[Document]) -> Iterator[str]:
-    for worker in workers:
-        if worker.get("busy"):
-            yield f":hourglass: {inert(str(worker['id']), LINE)}: {inert(str(worker['busy']), LINE)}"
+            yield f":warning: {words}{sentence(capitalize(inert(str(preview[name]), LONG_LINE)))}"
 
 
 def _is_tried(preview: Document) -> bool:
@@ -286,8 +285,3 @@ def _workers(command: str, workers: Sequence[Document]) -> Iterator[str]:
 
 def _more(total: int, most: int, noun: str) -> list[str]:
     return [f"… and {count(total - most, f'more {noun}')}"] if total > most else []
-
-
-def _said(text: object) -> str:
-    """Data that stands on a line of its own."""
-    return sentence(capitalize(inert(str(text), LONG_LINE)))

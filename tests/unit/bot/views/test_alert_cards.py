@@ -114,7 +114,6 @@ FOREIGN_DIGEST = replace(
 
 OVER = {"state": AlertState.CLOSED, "closed_at": NOW, "closed_flip": 8, "due_at": None}
 CASES: dict[str, Content] = {
-    "first": alert_card(told(evidence=()), NOW),
     "with_all": alert_card(told(before=BEFORE), NOW),
     "acknowledged": alert_card(
         told(state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW, due_at=None), NOW
@@ -141,12 +140,7 @@ CASES: dict[str, Content] = {
     "of_the_drive_over": alert_card(told(**DRIVE, **OVER), NOW),
     "part_of_the_drives": alert_card(told(condition=Condition.STALE, parent=told(**DRIVE).alert, evidence=()), NOW),
     "storm": alert_card(storm(ALL), NOW),
-    "storm_shrinking": alert_card(storm(FEW), NOW),
-    "storm_acknowledged": alert_card(
-        storm(ALL, state=AlertState.ACKNOWLEDGED, acknowledged_by=OPERATOR, acknowledged_at=NOW), NOW
-    ),
     "storm_over": alert_card(AlertDetails(STORM_OVER, members=AlertMembers(1000)), NOW),
-    "storm_over_before_it_was_told": alert_card(AlertDetails(STORM_OVER, members=AlertMembers(1000), new=True), NOW),
     "part_of_a_storm": alert_card(told(parent=DIGEST, link="https://t.slack.com/archives/C1/p1", evidence=()), NOW),
     "storm_still_holds": alert_reply(
         {"reason": "reminder_due", "condition": "storm", "words": DIGEST.reason}, "The storm"
@@ -154,24 +148,8 @@ CASES: dict[str, Content] = {
     "list_with_a_storm": open_alerts(list_page([storm(ALL), SEEN, *[SEEN] * 20], 10, 0), 1001, {}, NOW, nonce="n1"),
     "from_elsewhere": alert_card(told(**FOREIGN), NOW),
     "from_elsewhere_about_a_worker": alert_card(told(**FOREIGN, names="web-1/checkout", before=BEFORE), NOW),
-    "from_elsewhere_acknowledged": alert_card(
-        told(
-            **FOREIGN,
-            names="North",
-            severity=Condition.DEGRADED.severity,
-            state=AlertState.ACKNOWLEDGED,
-            acknowledged_by=OPERATOR,
-            acknowledged_at=NOW,
-        ),
-        NOW,
-    ),
     "from_elsewhere_over": alert_card(told(**FOREIGN, **OVER, names="North", ended="resolved in Alertmanager"), NOW),
-    "from_elsewhere_hostile": alert_card(
-        told(**{**FOREIGN, "reason": f"{HOSTILE}. {HOSTILE}"}, names="North"),
-        NOW,
-    ),
     "from_elsewhere_storm": alert_card(AlertDetails(FOREIGN_DIGEST, members=FOREIGN_MEMBERS), NOW),
-    "from_elsewhere_list": open_alerts(list_page([told(**FOREIGN), SEEN], 10, 0), 2, {}, NOW),
     "hostile": alert_card(
         told(
             reason=HOSTILE,

@@ -20,8 +20,6 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState
 from tests.support.golden import are_as_last_seen
 from tests.support.intake.approval_states import (
-    ANNA,
-    BEN,
     LINK,
     OPERATOR,
     RESTART,
@@ -65,16 +63,12 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
         for state in S
     },
     "one_of_three_votes": approval_card(asking(approval(needed=3), yes())),
-    "votes_from_the_shell": approval_card(asking(approval(S.APPROVED, needed=2), yes(ANNA), yes(BEN, 2))),
     "several_workers": approval_card(asking(approval(command=FOUR, previews=seen("rollback_shared")))),
     "no_code": approval_card(asking(approval(command=RESTART, previews=RESTARTS))),
     "paused": approval_card(asking(approval(previews=seen("rollback_paused")))),
-    "merge": approval_card(asking(approval(command=UPDATE, previews=seen("update_merge")))),
     "reset": approval_card(asking(approval(command=UPDATE, previews=seen("update_reset")))),
     "conflict": approval_card(asking(approval(command=UPDATE, previews=seen("conflict")))),
-    "nothing_to_do": approval_card(asking(approval(command=UPDATE, previews=seen("update_nothing")))),
     "packages": approval_card(asking(approval(command=UPDATE_DEPS, previews=seen("update_deps")))),
-    "packages_alone": approval_card(asking(approval(command=UPDATE_DEPS, previews=seen("update_deps_nothing")))),
     "undo": approval_card(asking(approval(command=UNDO, previews=seen("undo")))),
     "very_long": approval_card(asking(approval(command=UPDATE, previews=seen("update_many")))),
     "several_checkouts": approval_card(
@@ -88,7 +82,6 @@ CARDS: Mapping[str, Mapping[str, Any]] = {
     "of_a_direct_message": approval_card(asking(replace(approval(), card={"channel": "D0OPER"}), link=LINK), asks=True),
     "by_a_schedule": approval_card(asking(approval(command=replace(UPDATE, issuer=NIGHTLY)))),
     "asked_elsewhere": approval_card(asking(approval(), elsewhere="C0APPROVE", link=LINK)),
-    "asked_elsewhere_not_yet_posted": approval_card(asking(approval(), elsewhere="C0APPROVE")),
     "question": approval_card(asking(approval(), link=LINK), asks=True),
     "question_decided": approval_card(asking(approval(S.DONE), yes(), link=LINK), asks=True),
     "hostile": approval_card(

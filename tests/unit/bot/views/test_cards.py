@@ -94,7 +94,6 @@ CASES: Mapping[str, Sequence[Job]] = {
     "accepted": [job(state=JobState.QUEUED)],
     "under_way": [job(state=JobState.STARTED)],
     "paused": [job(outcome=PAUSED)],
-    "paused_before": [job(outcome=Outcome.done(message="OrionMX is already paused by anna since 2026-02-05 12:00"))],
     "paused_without_the_drive": [
         job(outcome=Outcome.done(message="OrionMX is paused", drive="The pause holds; its flag is written later."))
     ],
@@ -111,7 +110,6 @@ CASES: Mapping[str, Sequence[Job]] = {
             ),
         )
     ],
-    "by_the_shell": [job(handler="resume", issuer=ANNA, outcome=Outcome.done(message="OrionMX is running"))],
     "several_under_way": [
         job("North", outcome=PAUSED),
         job("South", state=JobState.STARTED),
@@ -131,26 +129,12 @@ CASES: Mapping[str, Sequence[Job]] = {
     "rollback_failed": [
         job(handler="rollback_code", outcome=Outcome.failed("/srv/orion has changes."), commits_back=3)
     ],
-    "ended_after_steps": [job(handler="rollback_code", outcome=Outcome.done(), progress=["stopping OrionMX"])],
-    "several_with_steps": [
-        job("North", outcome=PAUSED, progress=["stopping North (pid 4711)"]),
-        job("South", state=JobState.STARTED, progress=["stopping South (pid 4712)"]),
-        job("West", state=JobState.STARTED, progress=["reverting " + "a commit with a very long first line " * 5]),
-    ],
     "hostile_step": [job(state=JobState.STARTED, progress=["<!channel> & <@U0OPER>\n\0 https://evil.example"])],
     "several_one_failed": [job("North", outcome=PAUSED), job("South", outcome=STUCK)],
     "several_stopped": [
         job("North", "restart_watcher", outcome=RESTARTED),
         job("South", "restart_watcher", outcome=STUCK),
         left("West"),
-    ],
-    "many_stopped": [
-        job("North", "restart_watcher", JobState.INTERRUPTED, Outcome.failed("The supervisor ended.")),
-        *(left(f"Worker-{n}") for n in range(6)),
-    ],
-    "kept_going": [
-        job("North", "restart_watcher", outcome=STUCK, keep_going=True),
-        job("South", "restart_watcher", outcome=RESTARTED, keep_going=True),
     ],
     "hostile_words": [
         job(

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.jobs.model import Job, JobState
 from tests.support.golden import are_as_last_seen
-from tests.support.intake.approval_states import ANNA, BEN, LINK, approval, asking, yes
+from tests.support.intake.approval_states import BEN, approval, asking, yes
 from tests.unit.bot.views.test_cards import HEADS, NOW, ROLLED_BACK, STUCK, TASK, job
 
 B = BakeState
@@ -70,7 +70,6 @@ CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
         [job(handler="rollback_code", state=JobState.STARTED, commits_back=2)],
         CardContext(AGREED),
     ),
-    "approved_by_the_shell": ([rolled_back()], CardContext(asking(approval(ApprovalState.DONE), yes(ANNA), link=LINK))),
     "approved_and_failed": ([rolled_back(outcome=Outcome.failed("/srv/orion has changes."))], CardContext(AGREED)),
     "undo_asks": ([rolled_back()], CardContext(asks={"undo"})),
     "watching": ([rolled_back()], CardContext(bakes=[bake()])),
@@ -84,14 +83,9 @@ CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
         ),
     ),
     "overtaken": ([rolled_back()], CardContext(bakes=[bake(B.OVERTAKEN, reason="update has changed its code since")])),
-    "not_watched_any_more": ([rolled_back()], CardContext(bakes=[bake(B.ENDED, reason="paused by bob since 14:02")])),
     "several_well": (
         [rolled_back("North"), rolled_back("South")],
         CardContext(bakes=[bake(B.WELL, "North"), bake(B.WELL, "South")]),
-    ),
-    "several_watched": (
-        [rolled_back("North"), rolled_back("South")],
-        CardContext(bakes=[bake(worker="North"), bake(worker="South")]),
     ),
     "several_one_degraded": (
         [rolled_back("North"), rolled_back("South"), rolled_back("West", STUCK)],
@@ -105,7 +99,6 @@ CASES: Mapping[str, tuple[Sequence[Job], CardContext]] = {
     ),
     "undone": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(1, undoing(Outcome.done(message="undone")))})),
     "undo_under_way": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(0, None, under_way=True)})),
-    "undo_failed_once": ([rolled_back()], CardContext(undone={"OrionMX": UndoState(1)})),
     "undo": ([undoing(Outcome.done(message="OrionMX is as before, at d5c6f90", **HEADS))], CardContext()),
     "hostile": (
         [
