@@ -45,100 +45,6 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import pause_reason
 
-
-class HeldCommands:
-    """Cancels commands that weren't sent yet. Whoever may give a command may cancel it."""
-
-    def __init__(self, ledger: Ledger, access: AccessChecks, ended: Callable[[], None]) -> None:
-        self._ledger = ledger
-        self._access = access
-        self._ended = ended
-
-    async def cancel(self, request: Request) -> Response:
-        task_id, hub_id = request.text, self._ledger.supervisor_id
-        try:
-            waiting = await quick(self._ledger.read, lambda connection: jobs.submitted_jobs(connection, task_id))
-            if not waiting or waiting[0].command not in CATALOG:
-                return tell(request, ":warning: This command isn't on record any more.")
-            definition, workers = CATALOG[waiting[0].command], tuple(job.worker_id for job in waiting)
-            command = Command(definition.name, workers=workers)
-            person, refused = await self._access.of_command(request, definition, command)
-            if person is None or refused is not None:
-                return tell(request, f":no_entry: {refused.words if refused else 'Your rights are unknown.'}")
-            issuer, now = Issuer(request.actor, person.name), datetime.now(UTC)
-
-            def cancel(connection: Connection) -> int:
-                return remote.cancel_unsent(connection, hub_id, waiting[0].task_id, issuer, now)
-
-            cancelled = await quick(self._ledger.write, cancel)
-        except SupervisorError as error:
-            return failure(request, error)
-        self._ended()
-        return Response() if cancelled else tell(request, ":information_source: It may have been sent already.")
-
-
-MOST_CHOICES = 100
-"""Options of a menu."""
-
-FEW = 50
-"""With up to this many workers, the menu lists them before the teams; with more, not all may fit."""
-
-LONGEST_BLOCK_ID = 255
-
-
-class Mistakes:
-    def __init__(self, config: SupervisorConfig, rules: AccessRules, facts: FactSource | None = None) -> None:
-        self._config = config
-        self._rules = rules
-        self._context = grammar_context(config, facts)
-
-    def answer(self, request: Request, error: GrammarError, person: Person | None) -> Content:
-        if isinstance(error, NeedsTarget):
-            menu, hint = self._target_menu(request, error, person)
-            return mistake(error.message, request.nonce, menu=menu, hint=hint)
-        command, suggestion = None, error.suggestion or ""
-        with suppress(SupervisorError):  # with other mistakes, it's shown without a button
-            command = parse(suggestion, self._context) if suggestion else None
-        if command is not None and not may_press(person, command, request.channel, self._rules):
-            command = None
-        return mistake(error.message, request.nonce, suggestion, command, asks=bool(command and self._asks(command)))
-
-    def may_for_one(self, request: Request, error: NeedsTarget, person: Person | None) -> bool:
-        commands = (Command.for_worker(error.name, worker) for worker in error.choices)
-        return any(may_press(person, each, request.channel, self._rules) for each in commands)
-
-    def _asks(self, command: Command) -> bool:
-        return self._config.needs_approval(command.name, "slack")
-
-    def _target_menu(self, request: Request, error: NeedsTarget, person: Person | None) -> tuple[Json | None, str]:
-        """A menu of targets, with a hint if it hasn't room for all; None if the typed text is too long for it."""
-        block_id = f"{request.nonce} {error.before}{TAB}{error.after}"
-        if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
-            return None, ""
-        try:
-            command = parse(error.complete(error.choices[0]), self._context)
-        except SupervisorError:  # there are other mistakes, which come up once a target is named
-            return None, ""
-        # Teams, `all` and hosts come first if not everything fits.
-        several = groups_of(self._context)
-        targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
-
-        def may(target: str) -> bool:
-            workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
-            if target.startswith(HOST):
-                workers = self._context.hosts[target.removeprefix(HOST)]
-            if target == ALL:
-                workers = self._context.workers
-            return may_press(person, Command(command.name, target, tuple(workers)), request.channel, self._rules)
-
-        shown = list(islice(filter(may, targets), MOST_CHOICES + 1))
-        if not shown:
-            return None, ""
-        all_fit = len(shown) <= MOST_CHOICES
-        hint = "" if all_fit else f"The menu hasn't room for all: type `/supervisor {command.name} WORKER`."
-        return target_menu(block_id, command, shown[:MOST_CHOICES], asks=self._asks(command)), hint
-
-
 FACTS_UNKNOWN = f"The states of the workers can't be checked right now, so a target can't have “{WHERE}”. Try again."
 
 RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
@@ -221,6 +127,68 @@ class HostAnswers:
 
 def announcement_channel(config: SupervisorConfig) -> str:
     return config.slack.alert_channel or config.slack.fallback_channel
+
+
+MOST_CHOICES = 100
+"""Options of a menu."""
+
+FEW = 50
+"""With up to this many workers, the menu lists them before the teams; with more, not all may fit."""
+
+LONGEST_BLOCK_ID = 255
+
+
+class Mistakes:
+    def __init__(self, config: SupervisorConfig, rules: AccessRules, facts: FactSource | None = None) -> None:
+        self._config = config
+        self._rules = rules
+        self._context = grammar_context(config, facts)
+
+    def answer(self, request: Request, error: GrammarError, person: Person | None) -> Content:
+        if isinstance(error, NeedsTarget):
+            menu, hint = self._target_menu(request, error, person)
+            return mistake(error.message, request.nonce, menu=menu, hint=hint)
+        command, suggestion = None, error.suggestion or ""
+        with suppress(SupervisorError):  # with other mistakes, it's shown without a button
+            command = parse(suggestion, self._context) if suggestion else None
+        if command is not None and not may_press(person, command, request.channel, self._rules):
+            command = None
+        return mistake(error.message, request.nonce, suggestion, command, asks=bool(command and self._asks(command)))
+
+    def may_for_one(self, request: Request, error: NeedsTarget, person: Person | None) -> bool:
+        commands = (Command.for_worker(error.name, worker) for worker in error.choices)
+        return any(may_press(person, each, request.channel, self._rules) for each in commands)
+
+    def _asks(self, command: Command) -> bool:
+        return self._config.needs_approval(command.name, "slack")
+
+    def _target_menu(self, request: Request, error: NeedsTarget, person: Person | None) -> tuple[Json | None, str]:
+        """A menu of targets, with a hint if it hasn't room for all; None if the typed text is too long for it."""
+        block_id = f"{request.nonce} {error.before}{TAB}{error.after}"
+        if len(block_id) > LONGEST_BLOCK_ID or not error.choices:
+            return None, ""
+        try:
+            command = parse(error.complete(error.choices[0]), self._context)
+        except SupervisorError:  # there are other mistakes, which come up once a target is named
+            return None, ""
+        # Teams, `all` and hosts come first if not everything fits.
+        several = groups_of(self._context)
+        targets = [*error.choices, *several] if len(error.choices) <= FEW else [*several, *error.choices]
+
+        def may(target: str) -> bool:
+            workers = self._context.teams.get(target.removeprefix(TEAM), (target,))
+            if target.startswith(HOST):
+                workers = self._context.hosts[target.removeprefix(HOST)]
+            if target == ALL:
+                workers = self._context.workers
+            return may_press(person, Command(command.name, target, tuple(workers)), request.channel, self._rules)
+
+        shown = list(islice(filter(may, targets), MOST_CHOICES + 1))
+        if not shown:
+            return None, ""
+        all_fit = len(shown) <= MOST_CHOICES
+        hint = "" if all_fit else f"The menu hasn't room for all: type `/supervisor {command.name} WORKER`."
+        return target_menu(block_id, command, shown[:MOST_CHOICES], asks=self._asks(command)), hint
 
 
 USED = ":information_source: {who} has already used this button. To run it again: {again}"
@@ -416,3 +384,34 @@ def _accepted(request: Request) -> Response:
     name, _, arguments = request.text.partition(" ")
     content = pressed_button(name, request.target or arguments, request.nonce)
     return Response(messages=(whisper(request, content, replace=True),))
+
+
+class HeldCommands:
+    """Cancels commands that weren't sent yet. Whoever may give a command may cancel it."""
+
+    def __init__(self, ledger: Ledger, access: AccessChecks, ended: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._access = access
+        self._ended = ended
+
+    async def cancel(self, request: Request) -> Response:
+        task_id, hub_id = request.text, self._ledger.supervisor_id
+        try:
+            waiting = await quick(self._ledger.read, lambda connection: jobs.submitted_jobs(connection, task_id))
+            if not waiting or waiting[0].command not in CATALOG:
+                return tell(request, ":warning: This command isn't on record any more.")
+            definition, workers = CATALOG[waiting[0].command], tuple(job.worker_id for job in waiting)
+            command = Command(definition.name, workers=workers)
+            person, refused = await self._access.of_command(request, definition, command)
+            if person is None or refused is not None:
+                return tell(request, f":no_entry: {refused.words if refused else 'Your rights are unknown.'}")
+            issuer, now = Issuer(request.actor, person.name), datetime.now(UTC)
+
+            def cancel(connection: Connection) -> int:
+                return remote.cancel_unsent(connection, hub_id, waiting[0].task_id, issuer, now)
+
+            cancelled = await quick(self._ledger.write, cancel)
+        except SupervisorError as error:
+            return failure(request, error)
+        self._ended()
+        return Response() if cancelled else tell(request, ":information_source: It may have been sent already.")

@@ -1,4 +1,4 @@
-"""Workers as people see them everywhere: a line for each, and a headline for all. Pure."""
+"""Workers as people see them: a line for each, the overview with its buttons, `status` and `teams`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices: the summaries of quiet hours and of a week, escalations, and the state of the connection. Pure."""
+"""Notices: configurations, quiet hours, a week, escalations, introductions, and the state of the connection. Pure."""
 
 from __future__ import annotations
 

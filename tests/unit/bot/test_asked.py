@@ -83,27 +83,6 @@ ME = Identity("T0TEAM", "U0BOT", "B0BOT", "supervisor", "team")
 SPOKEN = {"type": "app_mention", "channel": "C0OPS", "user": "U0OPER"}
 
 
-@pytest.mark.parametrize(
-    ("event", "meant"),
-    [
-        ({**SPOKEN, "text": "<@U0BOT> status"}, True),
-        ({**SPOKEN, "text": " <@U0BOT|supervisor>: status"}, True),
-        ({**SPOKEN, "text": "and <@U0BOT>?"}, True),
-        ({**SPOKEN, "text": "thanks, that helped", "thread_ts": "1.1"}, False),
-        ({**SPOKEN, "text": "<@U0ANNA> ask <@U0BOT>"}, False),
-        ({**SPOKEN, "text": "<@U0BOTTOM> status"}, False),
-        ({**SPOKEN}, False),
-        ({**SPOKEN, "channel": "D0DIRECT", "text": "status"}, True),
-        ({**DIRECT, "text": "status"}, True),
-        ({"type": "member_joined_channel", "user": "U0BOT"}, True),
-        ({"type": "member_joined_channel", "user": "U0ANNA"}, False),
-        ({}, True),
-    ],
-)
-def test_an_event_about_somebody_else_is_not_for_the_bot(event: dict[str, Any], meant: bool) -> None:
-    assert ME.is_meant(event) is meant
-
-
 class Heard:
     """Notes to whom something is said."""
 
