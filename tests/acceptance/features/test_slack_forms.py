@@ -52,7 +52,7 @@ async def test_a_form_gives_its_command_and_what_is_wrong_stands_at_its_field(
     await modal.fill("Command", "pause South")
     answer = await modal.submit()
     assert list(answer["errors"]) == ["param:cron"]
-    await modal.shows("Minute must be 0–59, not 99.")
+    await modal.shows("The minute of '99 3 * * *' isn't valid.")
     assert await trail(home) == []
     assert home.rows("select * from envelopes_t where payload_json like '%view_submission%'") == []
     await modal.fill("Cron", "0 3 * * *")
