@@ -16,7 +16,7 @@ from bot.views.cards.preview import IN_A_THREAD, preview_blocks, previews_as_tex
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Outcome
-from supervisor_core.intake.rolling.rules import LastDecision, RollingChange, RollingTerms
+from supervisor_core.intake.rolling.rules import RollingChange, RollingTerms
 from supervisor_core.jobs.model import Job, JobState, RollingState
 from tests.support.intake.approval_states import seen
 from tests.unit.bot.views.test_cards import ANNA, HEADS, NOW, TASK, buttons_of, job
@@ -46,7 +46,8 @@ def rolling(state: RollingState, released: int = 3, /, **failures: str) -> CardC
         released,
         NOW,
         RollingTerms("10%"),
-        LastDecision(NOW, ANNA),
+        NOW,
+        ANNA,
         told,
     )
     return CardContext(rolling=change, asks={"undo"})
