@@ -39,8 +39,8 @@ from supervisor_core.daemon.ownership import pass_ownership
 from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.host import programs
 from supervisor_core.host.process_facts.signals import StopRequest
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import check_own_id, new_task_id
 from supervisor_core.jobs.results import result_document
 from supervisor_core.storage.store import Ledger
@@ -268,15 +268,17 @@ def _run(host: HostContext, db: object, command: Command, task_id: str) -> dict[
     state_dir, has_daemon = str(host.config.state_dir), is_awake(str(host.config.state_dir))
     ownership = nullcontext() if has_daemon else pass_ownership(host.config.state_dir, command.target)
     with ownership, ledger_of(db, host.config) as ledger:
-        queue = LocalCarrier(ledger)
-        gateway = Gateway(host.config, queue, approvals_of(host.config, ledger))
+        gateway = Gateway(host.config, ledger, approvals_of(host.config, ledger))
         if gateway.submit(command, shell_issuer(), "cli", task_id).approval is not None:
             raise RefusedError(f"{command.name} waits for an approval.")
         if not has_daemon:
-            for job in queue.carried(task_id):
-                if job.worker_id == command.target:
-                    execute(job, replace(host, ledger=ledger), ledger)
-            return next(result_document(job) for job in queue.carried(task_id) if job.worker_id == command.target)
+            find = partial(jobs.find, task_id=task_id, worker_id=command.target)
+            if job := ledger.read(find):
+                execute(job, replace(host, ledger=ledger), ledger)
+                job = ledger.read(find)
+            if job is None:
+                raise LookupError(f"{task_id} has no job for {command.target}")
+            return result_document(job)
     is_awake(state_dir)
     read = partial(read_outcome, str(host.config.path))
     _, results = wait_for_outcome(state_dir, task_id, DAEMON_SECONDS, None, read)

@@ -52,10 +52,9 @@ from supervisor_core.common.times import from_text
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import FINAL, OPEN, Approval, ApprovalState
-from supervisor_core.intake.rolling import rows as rolling
-from supervisor_core.intake.schedules import rows as schedules
-from supervisor_core.intake.schedules.rows import TOLD
-from supervisor_core.intake.schedules.service import schedule_status
+from supervisor_core.intake.rolling import service as rolling
+from supervisor_core.intake.schedules import service as schedules
+from supervisor_core.intake.schedules.service import TOLD, schedule_status
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage import outbox

@@ -30,7 +30,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.rules import ApprovalState
-from supervisor_core.jobs.queries import recent
+from supervisor_core.jobs.rows import recent
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger

@@ -24,7 +24,7 @@ from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.intake.approvals.rows import ASKED
-from supervisor_core.intake.schedules.rows import TOLD
+from supervisor_core.intake.schedules.service import TOLD
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
 from supervisor_core.jobs.rows import CARD

@@ -25,7 +25,6 @@ from supervisor_core.alerts.actions import AlertService
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.rolling.service import RollingChanges
 from supervisor_core.intake.schedules.service import Schedules
 from supervisor_core.intake.submission import Gateway
@@ -70,7 +69,7 @@ def build_handlers(
     facts = TargetFacts(context.look, context.versions)
     commands = CommandRequests(
         config=config,
-        gateway=Gateway(config, LocalCarrier(ledger), approvals, facts),
+        gateway=Gateway(config, ledger, approvals, facts),
         find=context.code.find,
         access=access,
         handlers={**queries, **schedules.handlers()},

@@ -31,7 +31,7 @@ from supervisor_core.daemon.services.monitoring import MonitoringSwitch, record_
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import LiveView, RuntimeFileWriter
 from supervisor_core.daemon.wiring import Chat, ChatContext, ChatFactory, CodeReader, Reach, build_code_reader
-from supervisor_core.intake.scheduler import MakeScheduler, SchedulerDoors, SchedulerService
+from supervisor_core.intake.scheduler import MakeScheduler, Scheduler
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
 from supervisor_core.workers.conditions.rules import TargetReading
@@ -208,19 +208,18 @@ class DaemonServices:
         return None if disabled else Forwarder(self.context, self.blocking)
 
     @cached_property
-    def scheduler(self) -> SchedulerService | None:
+    def scheduler(self) -> Scheduler | None:
         if self._scheduler_factory is None:
             return None
-        doors = SchedulerDoors(
+        return self._scheduler_factory(
             self.blocking,
-            self.wake_workers,
             self.hub.fleet.watched if self.hub else self.view.watched,
-            resting=lambda: self.agent.rests,
+            self.wake_workers,
+            is_paused=lambda: self.agent.rests,
             look_again=self.reconciler.look_again,
             facts=self._facts,
             lines_elsewhere=self.hub.fleet.last_lines if self.hub else None,
         )
-        return self._scheduler_factory(doors)
 
     @cached_property
     def chat(self) -> Chat | None:

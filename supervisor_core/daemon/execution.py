@@ -21,7 +21,7 @@ from supervisor_core.host.logging.log import command_context
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, JobState, expired_words, has_expired, start_objection
 from supervisor_core.jobs.progress import ProgressReporter, log_passed_over
-from supervisor_core.jobs.queries import waiting_since
+from supervisor_core.jobs.rows import waiting_since
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext
 

@@ -43,7 +43,7 @@ from supervisor_core.daemon.ownership import daemon_ownership
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import OPEN, Move
-from supervisor_core.intake.schedules import rows as schedules
+from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, JobState
 from supervisor_core.storage import envelopes
@@ -131,8 +131,8 @@ def _end_open_work(connection: Connection, supervisor_id: str, facts: BackupFact
     for envelope in envelopes.pending_envelopes(connection):
         take(connection, supervisor_id, envelopes.mark_failed(envelope, why, now), now)
     for approval in approvals.in_states(connection, OPEN):
-        decided = approvals.ApprovalDecision(by.id, f"{why} Ask again if it's still wanted.")
-        approvals.take_step(connection, approval, approvals.move(approval, Move.OVERTAKE, decided, now), now)
+        step = approvals.move(approval, Move.OVERTAKE, by.id, f"{why} Ask again if it's still wanted.", now)
+        take(connection, supervisor_id, step, now)
     # Rows that waited for the shared database at that time may be there by now. The sender looks for them.
     waiting = (outbox.c.kind == SHARED_DATABASE) & (outbox.c.state == PENDING) & outbox.c.address_json.is_(None)
     connection.execute(update(outbox).where(waiting).values(address_json=canonical_json({"after": 0})))

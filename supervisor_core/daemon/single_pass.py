@@ -38,7 +38,7 @@ from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.log import worker_context
 from supervisor_core.host.old_files import next_sweep
 from supervisor_core.host.process_facts.signals import StopRequest, catch_stop_signals
-from supervisor_core.intake.inbox.intake import FlagIntake
+from supervisor_core.intake.inbox import SETTLE_SECONDS, FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.handler_checks import check_alone
@@ -345,23 +345,47 @@ def check_control_flags(
 ) -> list[str]:
     """Report interrupted jobs, take the worker's flags, and run waiting jobs by priority; return the actions taken.
 
-    Once told to stop, nothing more starts: the rest stays a row or a flag for the next pass.
+    Once told to stop, nothing more starts: the rest stays a row or a flag for the next pass. A flag that may still be
+    being written gets its moment at the end, as the next pass doesn't know of it.
     """
     before = len(findings.actions)
     for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
         findings.note(f"{ended.command} was interrupted and isn't run again")
+    intake = FlagIntake(host, ledger, [worker.id], flag_trust(host.config))
+    unripe = not stop_request and _take_flags(host, intake, findings)
     if not stop_request:
-        try:
-            host.drive.check()
-            host.drive.call(host.inbox.prepare)
-            rejected = FlagIntake(host, ledger, [worker.id], flag_trust(host.config)).sweep().rejected
-        except (DriveUnavailable, OSError) as error:
-            findings.fail(str(error))
-        else:
-            if rejected:
-                flags = "1 flag was rejected" if rejected == 1 else f"{rejected} flags were rejected"
-                findings.fail(f"{flags}; see the .reason.txt beside each")
         unblock_worker(host, ledger, worker.id)
+    _run_jobs(host, worker, ledger, findings, stop_request)
+    if unripe:
+        settled_at = time.monotonic() + SETTLE_SECONDS
+        while not stop_request and time.monotonic() < settled_at:
+            time.sleep(0.1)
+        if not stop_request:
+            _take_flags(host, intake, findings)
+            _run_jobs(host, worker, ledger, findings, stop_request)
+    while results.deliver(host, ledger):
+        pass
+    return findings.actions[before:]
+
+
+def _take_flags(host: HostContext, intake: FlagIntake, findings: Findings) -> bool:
+    """Take the worker's flags; True if some may still be being written."""
+    try:
+        host.drive.check()
+        host.drive.call(host.inbox.prepare)
+        swept = intake.sweep()
+    except (DriveUnavailable, OSError) as error:
+        findings.fail(str(error))
+        return False
+    if swept.rejected:
+        flags = "1 flag was rejected" if swept.rejected == 1 else f"{swept.rejected} flags were rejected"
+        findings.fail(f"{flags}; see the .reason.txt beside each")
+    return swept.unripe > 0
+
+
+def _run_jobs(
+    host: HostContext, worker: WorkerSettings, ledger: Ledger, findings: Findings, stop_request: StopRequest
+) -> None:
     limit = RetryLimit(lambda: stop_request, execution.PASS_PATIENCE_SECONDS)
     next_job = partial(jobs.next_to_run, worker_id=worker.id, parallel=host.config.supervisor.parallel)
     while not stop_request and (job := ledger.read(next_job)):
@@ -375,6 +399,3 @@ def check_control_flags(
             findings.actions.append(job.handler)
             if not outcome.success:
                 findings.note(f"{job.command} failed: {outcome.error}")
-    while results.deliver(host, ledger):
-        pass
-    return findings.actions[before:]

@@ -15,10 +15,12 @@ from supervisor_core.alerts.decisions import EvidenceCollector
 from supervisor_core.alerts.monitor import AlertMonitor
 from supervisor_core.alerts.weekly import WeeklyChore
 from supervisor_core.code.change_plan import Commit
+from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.code.watch.service import BakingChore
 from supervisor_core.commands.command import Command
+from supervisor_core.commands.conditions import FactSource
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.service import Service
+from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
 from supervisor_core.config.slack_settings import SlackCredentials
@@ -30,7 +32,7 @@ from supervisor_core.intake.approvals.observed_state import Observe, Previews, o
 from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.rolling.service import RollingChore
-from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler, SchedulerDoors
+from supervisor_core.intake.scheduler import ApprovalsChore, Scheduler
 from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChore, no_chat
 from supervisor_core.intake.submission import FindCommit
 from supervisor_core.storage.store import Ledger
@@ -115,35 +117,44 @@ def reach_of(parts: DaemonContext) -> Reach:
 def build_scheduler(
     parts: DaemonContext,
     approvals: Approvals,
-    doors: SchedulerDoors,
+    blocking: Blocking,
+    look: Callable[[Collection[str]], Mapping[str, WatchedWorker]],
+    filed: Callable[[], None],
     *,
+    is_paused: Callable[[], bool] = lambda: False,
+    look_again: Callable[[], None] = lambda: None,
+    facts: FactSource | None = None,
+    lines_elsewhere: Callable[[str, int], Sequence[str]] | None = None,
     rights: Rights | None = None,
     answering: AnswerCommand = no_chat,
 ) -> Scheduler:
-    """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules."""
+    """The service that looks after what comes due: alerts, approvals, workers whose code was changed, schedules.
+
+    `look` observes workers now, and `lines_elsewhere` reads the output of another host's worker; both block. Called on
+    the event loop: `filed` when commands were filed, `look_again` at each check, to look at unhealthy workers.
+    `is_paused` says whether monitoring is paused.
+    """
 
     from supervisor_core.intake.ticker import Ticker  # imports APScheduler, which only a daemon needs
 
     def config() -> SupervisorConfig:
         return parts.host.config
 
-    alerting = AlertMonitor(
-        parts.ledger, config, doors.resting, EvidenceCollector(lambda: parts.host, doors.lines_elsewhere)
-    )
-    baking = BakingChore(parts.ledger, config, doors.look)
-    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering, doors.facts)
+    alerting = AlertMonitor(parts.ledger, config, is_paused, EvidenceCollector(lambda: parts.host, lines_elsewhere))
+    baking = BakingChore(parts.ledger, config, look)
+    schedules = SchedulesChore(parts.ledger, config, approvals, rights or host_rights(config), answering, facts)
     weekly = WeeklyChore(parts.ledger, config)
     retention = RetentionChore(lambda: parts.host, parts.ledger)
     rolling = RollingChore(parts.ledger)
     chores = (alerting, ApprovalsChore(approvals), rolling, baking, schedules, weekly, retention)
     return Scheduler(
         parts.ledger,
-        doors.blocking,
+        blocking,
         chores,
         Ticker(config().alerts.check_seconds),
-        doors.filed,
+        filed,
         restless={alerting: alerting.is_restless},
-        look_again=doors.look_again,
+        look_again=look_again,
         seeing=alerting.see,
         observing=alerting.observe_all,
     )

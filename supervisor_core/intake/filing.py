@@ -15,9 +15,8 @@ from supervisor_core.commands.command import Command
 from supervisor_core.common import crashpoints
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
-from supervisor_core.intake.rolling import rows as rolling
+from supervisor_core.intake.rolling import service as rolling
 from supervisor_core.intake.rolling.rules import plan_batches, rolling_terms
-from supervisor_core.intake.rolling.service import RollingChanges, RollingStatus
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
@@ -25,34 +24,15 @@ from supervisor_core.storage.store import Ledger
 log = logging.getLogger(__name__)
 
 
-class LocalCarrier:
-    """Files one job for each worker of a command, all of them or none."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-
-    def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
-        """File the jobs of a command; those with the same command id that exist already aren't filed again."""
-        crashpoints.reach("command.file:before")
-        filed = self._ledger.write(
-            lambda connection: file_jobs(connection, self._ledger.supervisor_id, command, door, now, card)
-        )
-        crashpoints.reach("command.file:after")
-        return filed
-
-    def pressed(self, button: str) -> Job | None:
-        """The first job that a press of this button filed."""
-        return self._ledger.read(lambda connection: jobs.of_button(connection, button))
-
-    def rolling(self, task_id: str) -> RollingStatus:
-        """The rolling change with this command id; `NoSuchChange`."""
-        return RollingChanges(self._ledger).status(task_id)
-
-    def undo_of(self, task_id: str) -> Command:
-        return RollingChanges(self._ledger).undo_command(task_id)
-
-    def carried(self, task_id: str) -> list[Job]:
-        return self._ledger.read(lambda connection: jobs.submitted_jobs(connection, task_id))
+def enqueue(
+    ledger: Ledger, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None
+) -> list[Job]:
+    """File a job for each worker of a command, all of them or none; durable when this returns. `card` is the place of
+    its message. Jobs with the same command id that exist already aren't filed again."""
+    crashpoints.reach("command.file:before")
+    filed = ledger.write(lambda connection: file_jobs(connection, ledger.supervisor_id, command, door, now, card))
+    crashpoints.reach("command.file:after")
+    return filed
 
 
 def file_jobs(

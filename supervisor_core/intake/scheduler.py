@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from supervisor_core.code.watch.rules import WatchedWorker
-from supervisor_core.commands.conditions import FactSource
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.threads import DaemonThreads
@@ -29,38 +26,6 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import TargetReading
 from supervisor_core.workers.status import WorkerStatus
 
-
-class SchedulerService(Service, ABC):
-    @abstractmethod
-    def wake(self) -> None:
-        """Check now, because another program has written to the ledger."""
-
-    @abstractmethod
-    def see(self, statuses: Iterable[WorkerStatus]) -> None:
-        """Workers were just looked at; to be called on the event loop, and at once."""
-
-    @abstractmethod
-    def observe(self, seen: Iterable[TargetReading]) -> None:
-        """Parts of the host were just looked at; to be called on the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class SchedulerDoors:
-    """The parts of the daemon that the scheduler uses."""
-
-    blocking: Blocking
-    filed: Callable[[], None]
-    """Call it when commands have been filed."""
-    look: Callable[[Collection[str]], Mapping[str, WatchedWorker]]
-    """Observes these workers now; it blocks."""
-    resting: Callable[[], bool] = lambda: False
-    """True while monitoring is paused."""
-    look_again: Callable[[], None] = lambda: None  # at unhealthy workers: called on the event loop, at each check
-    facts: FactSource | None = None  # for the conditions of a target; it blocks
-    lines_elsewhere: Callable[[str, int], Sequence[str]] | None = None  # of another host's worker; it blocks
-
-
-MakeScheduler = Callable[[SchedulerDoors], SchedulerService]
 T = TypeVar("T")
 
 MOMENT_SECONDS = 2.0
@@ -164,14 +129,7 @@ class _Lane:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    due_at: datetime | None = None
-    filed: bool = False
-    problem: str = ""
-
-
-class Scheduler(SchedulerService):
+class Scheduler(Service):
     """Every `alerts.check_seconds` an APScheduler job checks conditions, and runs all chores if another program has
     written to the ledger. Between two checks a commit, a look at the workers or a due row advances a chore's own job.
 
@@ -225,17 +183,16 @@ class Scheduler(SchedulerService):
             loop.call_at(self._followed_at, self.wake)
 
     def see(self, statuses: Iterable[WorkerStatus]) -> None:
-        """Workers were just looked at; to be called on the event loop."""
+        """Workers were just looked at; to be called on the event loop, and at once."""
         self._seeing(statuses)
-        self._tell()
+        self._wake_restless()
 
     def observe(self, seen: Iterable[TargetReading]) -> None:
         """Parts of the host were just looked at; to be called on the event loop."""
         self._observing(seen)
-        self._tell()
+        self._wake_restless()
 
-    def _tell(self) -> None:
-        """Have the chores run now that were told something."""
+    def _wake_restless(self) -> None:
         for lane in self._lanes:
             if lane.restless is not None:
                 self._advance(lane)
@@ -310,41 +267,36 @@ class Scheduler(SchedulerService):
         while lane.again and not stopping.is_set():
             lane.again = False
             self.pulse.beat(WORK_SECONDS, lane.chore.name)
-            done = await self._blocking(_round, lane)
+            due_at, filed, problem = await self._blocking(_work, lane)
             self.pulse.rest(lane.chore.name)
-            _notice(lane, done.problem)
-            if done.filed:
+            if problem and problem != lane.problem:
+                log.error("the scheduler continues with its other chores: %s", problem)
+            elif lane.problem and not problem:
+                log.info("the scheduler works again")
+            lane.problem = problem
+            if filed:
                 self._filed()
-            self._plan(lane, done.due_at)
-            if done.problem or (lane.again and lane.restless is None):
-                await wait_until(None, stopping, RETRY_SECONDS if done.problem else SPACING_SECONDS)
-
-    def _plan(self, lane: _Lane, due_at: datetime | None) -> None:
-        """Have the next round start when a row is due."""
-        soonest = datetime.now(UTC) + timedelta(seconds=SHORTEST_SECONDS)
-        if due_at is not None and due_at < soonest:
-            due_at = soonest
-        elif due_at == lane.due_at:
-            return
-        self._plan_at(lane, due_at)
+            soonest = datetime.now(UTC) + timedelta(seconds=SHORTEST_SECONDS)
+            if due_at is not None and due_at < soonest:
+                self._plan_at(lane, soonest)
+            elif due_at != lane.due_at:
+                self._plan_at(lane, due_at)
+            if problem or (lane.again and lane.restless is None):
+                await wait_until(None, stopping, RETRY_SECONDS if problem else SPACING_SECONDS)
 
 
-def _round(lane: _Lane) -> _Round:
+def _work(lane: _Lane) -> tuple[datetime | None, bool, str]:
+    """One round of a chore: the time of the next one, whether commands were filed, and why it failed."""
     chore = lane.chore
     try:
         filed = chore.work(datetime.now(UTC))
-        return _Round(chore.due_at(), filed)
+        return chore.due_at(), filed, ""
     except Exception as error:  # the edge: a chore that fails is tried again, and keeps no other from its work
-        known = isinstance(error, SupervisorError)
         words = describe(error)
-        if not known and words not in lane.problem:
+        if not isinstance(error, SupervisorError) and words not in lane.problem:
             log.exception("%s failed", chore.name)
-        return _Round(problem=f"{chore.name}: {words}")
+        return None, False, f"{chore.name}: {words}"
 
 
-def _notice(lane: _Lane, problem: str) -> None:
-    if problem and problem != lane.problem:
-        log.error("the scheduler continues with its other chores: %s", problem)
-    elif lane.problem and not problem:
-        log.info("the scheduler works again")
-    lane.problem = problem
+MakeScheduler = Callable[..., Scheduler]
+"""`build_scheduler` for the parts and approvals of a daemon."""

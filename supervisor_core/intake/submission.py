@@ -1,11 +1,12 @@
-"""The entry for commands from every source: parse, issue, and hand over to a carrier or an approval."""
+"""The entry for commands from every source: parse, issue, and queue or request an approval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from supervisor_core.code.change_plan import Commit
 from supervisor_core.commands.catalog import CATALOG
@@ -20,29 +21,12 @@ from supervisor_core.common.errors import RefusedError, SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.filing import log_received
+from supervisor_core.intake.filing import enqueue, log_received
 from supervisor_core.intake.rolling.rules import plan_batches, rolling_terms
-from supervisor_core.intake.rolling.service import PREFIX, UNDO, RollingStatus
+from supervisor_core.intake.rolling.service import PREFIX, UNDO, RollingChanges
+from supervisor_core.jobs import rows
 from supervisor_core.jobs.model import Job, new_task_id
-
-
-class Carrier(Protocol):
-    """Hands commands over to the hosts that run them."""
-
-    def carry(self, command: Command, door: str, now: datetime, card: Mapping[str, Any] | None = None) -> list[Job]:
-        """Hand a command over, durably, with the place of its message; the jobs that are new."""
-
-    def carried(self, task_id: str) -> list[Job]:
-        """The jobs of a command that was handed over before."""
-
-    def pressed(self, button: str) -> Job | None:
-        """The first job of a press of this button; its command id begins with the button's."""
-
-    def rolling(self, task_id: str) -> RollingStatus:
-        """The rolling change with this command id; `NoSuchChange`."""
-
-    def undo_of(self, task_id: str) -> Command:
-        """The command that undoes this rolling change."""
+from supervisor_core.storage.store import Ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +81,12 @@ class Gateway:
     """Parses and submits commands for every source."""
 
     def __init__(
-        self, config: SupervisorConfig, carrier: Carrier, approvals: Approvals, facts: FactSource | None = None
+        self, config: SupervisorConfig, ledger: Ledger, approvals: Approvals, facts: FactSource | None = None
     ) -> None:
         """`facts`: what the conditions of a target are checked against."""
         self._config = config
         self._facts = facts
-        self._carrier = carrier
+        self._ledger = ledger
         self._approvals = approvals
 
     def parse(self, text: str, named: str = "") -> Command:
@@ -121,18 +105,18 @@ class Gateway:
         is. The undo of a rolling change is an `undo` of the workers that it has changed."""
         if not command.name.startswith(PREFIX):
             return command
+        changes, task_id = RollingChanges(self._ledger), str(command.params["task_id"])
         try:
-            task_id = str(command.params["task_id"])
             if command.name == UNDO:
-                return self._carrier.undo_of(task_id)
-            status = self._carrier.rolling(task_id)
+                return changes.undo_command(task_id)
+            status = changes.status(task_id)
         except SupervisorError as error:
             raise GrammarError(str(error)) from None
         return replace(command, workers=tuple(job.worker_id for job in status.jobs))
 
     def find_submission(self, task_id: str) -> tuple[Approval | None, list[Job]]:
         approval = self._approvals.of_task(task_id)
-        return approval, [] if approval else self._carrier.carried(task_id)
+        return approval, [] if approval else self._ledger.read(partial(rows.submitted_jobs, task_id=task_id))
 
     def was_submitted(self, task_id: str, issuer_id: str) -> bool:
         """True if the same issuer has submitted this command before: then it isn't checked again."""
@@ -145,7 +129,7 @@ class Gateway:
         """The person whose press of this button was handed over, if any. Each press is a command of its own, and its
         id begins with the button's."""
         asked = self._approvals.pressed(button)
-        job = None if asked else self._carrier.pressed(button)
+        job = None if asked else self._ledger.read(partial(rows.of_button, button=button))
         return asked.requester if asked else job.issuer if job else None
 
     def submit(
@@ -156,7 +140,7 @@ class Gateway:
         task_id: str | None = None,
         card: Mapping[str, Any] | None = None,
     ) -> Submitted:
-        """Hand a command over to its carrier, or request its approval; durable when this returns.
+        """Queue a command, or request its approval; durable when this returns.
 
         With the same `task_id`, a command submitted twice is one command. `card` is the place of its message; without
         it, the configuration decides where to announce the command.
@@ -172,10 +156,7 @@ class Gateway:
         handed_over = any(job.issuer.is_same_as(issuer.id) for job in jobs)
         needs_approval = self._config.needs_approval(definition.name, door) and not handed_over
         if approval is None and not needs_approval:
-            for job in self._carrier.carry(with_batches(issued, self._config), door, now, place):
+            for job in enqueue(self._ledger, with_batches(issued, self._config), door, now, place):
                 log_received(job)
             return Submitted(issued)
         return Submitted(issued, self._approvals.request(issued, door, place, now))
-
-
-__all__ = ["Carrier", "Gateway", "Submitted", "grammar_context"]

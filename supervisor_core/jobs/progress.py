@@ -15,7 +15,6 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import describe
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.logging.log import command_context
-from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, Progress, not_begun
 from supervisor_core.storage.store import Ledger
@@ -60,7 +59,7 @@ class ProgressReporter:
 
 def log_passed_over(failed: Job, ledger: Ledger) -> None:
     """Log a line for each job that ended with this failed one."""
-    if not turns.stops_others(failed):
+    if not jobs.stops_others(failed):
         return
     for job in ledger.read(lambda connection: jobs.of_task(connection, failed.task_id)):
         if not_begun(job) and job.outcome is not None and job.outcome.details.get("after") == failed.worker_id:

@@ -23,7 +23,6 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
-    literal,
     select,
     tuple_,
     update,
@@ -32,13 +31,12 @@ from sqlalchemy import (
 from supervisor_core.commands.addresses import SEPARATOR, address_of
 from supervisor_core.commands.command import REPORTED, Issuer, Outcome
 from supervisor_core.common.text import canonical_json
-from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows
 from supervisor_core.jobs.model import FINAL, Job, JobState, Progress, is_reserved
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record, take
-from supervisor_core.storage.tables import approvals, jobs, schedules, suppressions
+from supervisor_core.storage.tables import jobs
 from supervisor_core.storage.tables.definition import PERSON_ID, PERSON_NAME
 
 ANNOUNCED_FOR = timedelta(minutes=10)
@@ -46,8 +44,6 @@ ANNOUNCED_FOR = timedelta(minutes=10)
 
 MOST_ANNOUNCED = 20
 """The commands of one host that are announced in that time: people share the channel with it."""
-
-READ_AT_ONCE = 500
 
 SCHEDULE, SLACK = "schedule", "slack"
 """Sources of commands. Only the hub has commands from Slack."""
@@ -81,13 +77,13 @@ class RefusedClaim(NamedTuple):
 
 def is_elsewhere() -> ColumnElement[bool]:
     """The condition of a job that was filed here for a worker of another host."""
-    return and_(jobs.c.worker_id.like(turns.ELSEWHERE), turns.is_own())
+    return and_(jobs.c.worker_id.like(rows.ELSEWHERE), rows.is_own())
 
 
 def to_send(connection: Connection, limit: int, parallel: int = 1, without: Collection[str] = ()) -> list[Job]:
     """The jobs that wait to be sent to their hosts and whose turn has come, in the order in which they were filed; none
     of the hosts in `without`."""
-    free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, turns.is_next())
+    free = and_(is_elsewhere(), jobs.c.state == JobState.QUEUED, rows.is_next())
     if without:
         free = and_(free, _host_column(connection).not_in(without))
     query = select(jobs).where(free).order_by(jobs.c.tier, jobs.c.filed_at, jobs.c.job_id).limit(limit)
@@ -103,7 +99,7 @@ def _host_column(connection: Connection) -> ColumnElement[str]:
 
 def turns_began(connection: Connection, some: Sequence[Job]) -> dict[str, datetime]:
     """The end of the last job of each command that runs on its workers in order, by its id."""
-    in_turn = [job.task_id for job in some if turns.is_sequential(job)]
+    in_turn = [job.task_id for job in some if rows.is_sequential(job)]
     if not in_turn:
         return {}
     mine = (jobs.c.task_id.in_(in_turn), jobs.c.finished_at.is_not(None))
@@ -176,8 +172,8 @@ _FOLLOW = (
 def _known(connection: Connection, reports: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], RowMapping]:
     """The rows that the hub has of these, by command and worker."""
     found: dict[tuple[str, str], RowMapping] = {}
-    for first in range(0, len(reports), READ_AT_ONCE):
-        some = [(each["task_id"], each["worker_id"]) for each in reports[first : first + READ_AT_ONCE]]
+    for first in range(0, len(reports), rows.READ_AT_ONCE):
+        some = [(each["task_id"], each["worker_id"]) for each in reports[first : first + rows.READ_AT_ONCE]]
         query = select(jobs).where(tuple_(jobs.c.task_id, jobs.c.worker_id).in_(some))
         found |= {(row["task_id"], row["worker_id"]): row for row in connection.execute(query).mappings()}
     return found
@@ -195,7 +191,7 @@ def _take_history(
     The first ones of each host are announced. One with the id of a command of the hub isn't taken: a host can't add to
     what people see of others.
     """
-    holders = _holders(connection, [report["task_id"] for report in reports])
+    holders = rows.id_holders(connection, [report["task_id"] for report in reports])
     refused, history, cards = list[RefusedClaim](), list[dict[str, Any]](), list[Message]()
     announced: dict[str, set[str]] = {}
     for report in reports:
@@ -220,24 +216,6 @@ def _take_history(
     return refused
 
 
-def _holders(connection: Connection, task_ids: Sequence[str]) -> dict[str, set[str]]:
-    """The commands of the hub that have one of these ids, by id: their sources, or `approval`, `schedule`, `mute`."""
-    found: dict[str, set[str]] = {}
-    kinds = [
-        (approvals.c.task_id, literal("approval")),
-        *((column, literal("schedule")) for column in (schedules.c.task_id, schedules.c.last_task_id)),
-        (schedules.c.removed_task_id, literal("schedule")),
-        (suppressions.c.task_id, literal("mute")),
-    ]
-    for first in range(0, len(task_ids), READ_AT_ONCE):
-        some = task_ids[first : first + READ_AT_ONCE]
-        own = select(jobs.c.task_id, jobs.c.door).where(jobs.c.task_id.in_(some), turns.is_own())
-        for query in (own, *(select(column, kind).where(column.in_(some)) for column, kind in kinds)):
-            for task_id, kind in connection.execute(query):
-                found.setdefault(task_id, set()).add(kind)
-    return found
-
-
 def _claim_of_hub(report: Mapping[str, Any], held_by: Collection[str]) -> str:
     """Why only the hub could have given this command, which it didn't send to this worker; empty if its host could."""
     task_id, door = report["task_id"], report["door"]
@@ -245,16 +223,16 @@ def _claim_of_hub(report: Mapping[str, Any], held_by: Collection[str]) -> str:
         return "a command from Slack that the hub didn't send"
     if is_reserved(task_id) and door != SCHEDULE:
         return f"a command with the id {task_id}, which only the hub can give"
-    if report["issuer_id"].startswith(f"{SLACK}:") and door != turns.FLAG:
+    if report["issuer_id"].startswith(f"{SLACK}:") and door != rows.FLAG:
         return f"a command from {door} by a person of Slack"
-    if others := {kind for kind in held_by if not door == kind == turns.FLAG}:
+    if others := {kind for kind in held_by if not door == kind == rows.FLAG}:
         return f"a command with the id {task_id}, which the hub has from {min(others)}"
     return ""
 
 
 def _announced_ids(connection: Connection, host: str, now: datetime) -> set[str]:
     """The reported commands of this host that were taken lately."""
-    lately = (jobs.c.worker_id.like(f"{host}/%"), ~turns.is_own(), jobs.c.created_at > now - ANNOUNCED_FOR)
+    lately = (jobs.c.worker_id.like(f"{host}/%"), ~rows.is_own(), jobs.c.created_at > now - ANNOUNCED_FOR)
     return set(connection.execute(select(jobs.c.task_id).where(*lately).distinct().limit(MOST_ANNOUNCED)).scalars())
 
 
@@ -311,7 +289,7 @@ def end_history(connection: Connection, hub_id: str, hosts: Collection[str], now
 
 def _open_history(connection: Connection, hosts: Collection[str]) -> ColumnElement[bool]:
     open_states = [state for state in JobState if state not in FINAL]
-    return and_(jobs.c.state.in_(open_states), ~turns.is_own(), _host_column(connection).not_in(hosts))
+    return and_(jobs.c.state.in_(open_states), ~rows.is_own(), _host_column(connection).not_in(hosts))
 
 
 def cancel_unsent(connection: Connection, hub_id: str, task_id: str, by: Issuer, now: datetime) -> int:
@@ -337,7 +315,7 @@ def abandon(connection: Connection, hub_id: str, job: Job, words: str, now: date
 
 def take_refusal(connection: Connection, hub_id: str, host: str, task_id: str, words: str, now: datetime) -> None:
     """End the jobs of a command that its host doesn't follow."""
-    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.like(f"{host}/%"), turns.is_own())
+    mine = (jobs.c.task_id == task_id, jobs.c.worker_id.like(f"{host}/%"), rows.is_own())
     waiting = jobs.c.state.in_((JobState.QUEUED, JobState.CLAIMED))
     for row in connection.execute(select(jobs).where(*mine, waiting).order_by(jobs.c.job_id)).mappings().all():
         step = rows.refuse(rows.of_row(row), Outcome.failed(f"{host} refused it: {words}."), now)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from supervisor_core.commands.addresses import SEPARATOR
 from supervisor_core.common import crashpoints
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
@@ -113,41 +112,25 @@ def _due(
     messages = outbox.due_messages(connection, jobs.RESULT_FILE, now, AT_ONCE)
     if not messages:
         return due, broken
-    places = [_place(message.payload) for message in messages if "document" not in message.payload]
+    payloads = [message.payload for message in messages if "document" not in message.payload]
+    places = [(str(payload["task_id"]), str(payload["worker_id"])) for payload in payloads]
     found = jobs.find_all(connection, places)
     firsts = jobs.first_workers(connection, [task_id for task_id, _ in places])
     for message in messages:
+        document, suffix = message.payload.get("document"), ""  # a rejected flag's result is in its row
         try:
-            document, suffix = _document(message.payload, found, firsts)
+            if document is None:
+                task_id, worker_id = str(message.payload["task_id"]), str(message.payload["worker_id"])
+                if (job := found.get((task_id, worker_id))) is None:
+                    raise ValueError(f"{task_id} has no job for {worker_id}")
+                document = result_document(job)
+                # The file of the first worker has the usual name, and the others contain their worker's id.
+                suffix = "" if worker_id == firsts[task_id] else f"_{worker_id}"
             text = json_text(document)
             name = f"supervisor_result_{document['handler']}_{document['task_id']}{suffix}.json"
-            if SEPARATOR in name:  # of another host's worker, as an earlier version of a hub ordered it
-                raise ValueError(f"{name} isn't a file name")
         except ValueError as error:
             broken.append((message, error))
             continue
         # A lone surrogate, as the name of a file may have, becomes the escape that JSON has for it.
         due.append(_DueFile(message, name, text.encode("utf-8", "backslashreplace")))
     return due, broken
-
-
-def _place(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """The command id and the worker of a job's message."""
-    return str(payload["task_id"]), str(payload["worker_id"])
-
-
-def _document(
-    payload: Mapping[str, Any], found: Mapping[tuple[str, str], Job], firsts: Mapping[str, str]
-) -> tuple[dict[str, Any], str]:
-    """The content of the file, and the end of its name.
-
-    A rejected flag's result is in its row; a job's is in the job. For a command for several workers, the first file has
-    the usual name, and the others contain their worker's id.
-    """
-    if "document" in payload:
-        return dict(payload["document"]), ""
-    task_id, worker_id = _place(payload)
-    job = found.get((task_id, worker_id))
-    if job is None:
-        raise ValueError(f"{task_id} has no job for {worker_id}")
-    return result_document(job), "" if worker_id == firsts[task_id] else f"_{worker_id}"

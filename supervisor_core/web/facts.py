@@ -19,7 +19,7 @@ from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.common.service import Blocking, ServiceReport, ServiceState
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
-from supervisor_core.jobs import queries
+from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
@@ -136,7 +136,7 @@ class FactCollector:
             return LedgerFacts(
                 alerts.in_states(connection, SHOWN, host),
                 approvals.in_states(connection, (ApprovalState.PENDING,)),
-                queries.recent(connection, RECENT_COMMANDS),
+                jobs.recent(connection, RECENT_COMMANDS),
                 waiting,
                 history,
                 size,

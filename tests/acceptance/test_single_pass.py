@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +67,19 @@ def test_a_rejected_flag_is_1_with_its_reason_beside_it_and_an_outcome(home: Hom
     assert [(row["action"], row["outcome"]) for row in home.audit()] == [("REFUSED", "failure"), ("PAUSE", "success")]
 
 
-def test_a_half_written_flag_is_left_to_a_later_pass_and_is_no_failure(home: Home) -> None:
+def test_a_half_written_flag_has_a_moment_to_be_finished_and_is_then_rejected(home: Home) -> None:
     home.drop_flag("supervisor_pause_OrionMX.flag", {})
     assert once(home) == 0
     home.drop_flag("supervisor_resume_OrionMX.flag", b'{"label": "half')
-    assert once(home) == 0
-    assert (home.inbox / "supervisor_resume_OrionMX.flag").exists()
+    with ThreadPoolExecutor(1) as pool:
+        passing = pool.submit(once, home)
+        time.sleep(2)
+        home.drop_flag("supervisor_resume_OrionMX.flag", {"label": "whole"})
+        assert passing.result(30) == 0
+    assert [row["action"] for row in home.audit()] == ["PAUSE", "RESUME"]
+    home.drop_flag("supervisor_pause_OrionMX.flag", b'{"label": "half')
+    assert once(home) == 1
+    assert home.audit()[-1]["action"] == "REFUSED"
 
 
 def test_flags_for_other_workers_are_not_touched(home: Home) -> None:

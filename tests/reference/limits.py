@@ -30,9 +30,10 @@ from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
 from supervisor_core.host.files import MAX_JSON_BYTES
 from supervisor_core.host.logging import excerpts, log
+from supervisor_core.intake import inbox as flag_intake
 from supervisor_core.intake import scheduler
-from supervisor_core.intake.approvals import execution, rows
-from supervisor_core.intake.inbox import intake, rejections, triage
+from supervisor_core.intake.approvals import rows
+from supervisor_core.intake.approvals import service as execution
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
 from supervisor_core.plugins.loading import LONGEST_SECONDS
@@ -117,13 +118,10 @@ def _commands() -> Rows:
 
 def _flags() -> Rows:
     yield "Size of a flag", size(flags.MAX_BYTES)
-    yield "Flags that wait for one worker", f"{intake.WAITING:,}; further ones are rejected"
-    yield (
-        "Flags of one sweep",
-        f"{intake.TAKEN} are followed, {intake.CLEARED} rejected; the next sweep goes on at once",
-    )
-    yield "Rejections of one sweep with an audit row each", f"{rejections.EACH}; one row and a report for the others"
-    yield "Time until an unreadable flag is rejected", f"{duration(triage.SETTLE_SECONDS)} without a change"
+    yield "Flags that wait for one worker", f"{flag_intake.WAITING:,}; further ones are rejected"
+    yield "Flags of one sweep", f"{flag_intake.TAKEN}, and as many junk ones; the next sweep goes on at once"
+    yield "Rejections of one sweep with an audit row each", f"{flag_intake.EACH}; one row and a report for the others"
+    yield "Time until an unreadable flag is rejected", f"{duration(flag_intake.SETTLE_SECONDS)} without a change"
     yield "Files in `rejected/`", f"{inbox.KEPT_REJECTED:,}, and {inbox.KEPT_REPORTS} reports"
     yield "Files of other hosts in `processing/`", f"{inbox.KEPT_PROCESSING:,}"
     yield "Flags that one look lists", f"{inbox.LISTED:,}"

@@ -55,7 +55,7 @@ def document(status: RollingStatus) -> dict[str, Any]:
         "max_failures": change.terms.max_failures,
         "failures": dict(change.failures),
         "accepted": change.accepted,
-        "reason": change.last.reason or None,
-        "decided_by": change.last.by.id,
-        "decided_at": to_text(change.last.at),
+        "reason": change.reason or None,
+        "decided_by": change.decided_by.id,
+        "decided_at": to_text(change.decided_at),
     }

@@ -20,7 +20,6 @@ from supervisor_core.common.times import clock_time, format_span
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.service import NothingToDo
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
@@ -63,7 +62,7 @@ def _send(config: SupervisorConfig, ledger: Ledger, command: Command, task_id: s
     """Submit the command, and wait as long as requested."""
     sent_at, approvals = datetime.now(UTC), approvals_of(config, ledger)
     try:
-        submitted = Gateway(config, LocalCarrier(ledger), approvals).submit(command, shell_issuer(), "cli", task_id)
+        submitted = Gateway(config, ledger, approvals).submit(command, shell_issuer(), "cli", task_id)
     except NothingToDo as nothing:
         return nothing_to_do(command, str(nothing), options)
     state_dir = str(config.state_dir)

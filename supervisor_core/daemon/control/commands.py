@@ -15,7 +15,6 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import text_digest
 from supervisor_core.daemon.wiring import Reach, build_approvals
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway, ask_if_commit
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job, check_own_id
@@ -65,7 +64,7 @@ class CommandReceiver:
             raise UsageError("A command needs `text`, `user` and `task_id`, each a string.")
         check_own_id(task_id)
         context, code = self._reach.context, self._reach.code
-        gateway = Gateway(config, LocalCarrier(context.ledger), build_approvals(context, code=code), self._facts)
+        gateway = Gateway(config, context.ledger, build_approvals(context, code=code), self._facts)
         try:
             command = gateway.parse(text)
             if CATALOG[command.name].handler is None or config.needs_approval(command.name, DOOR):

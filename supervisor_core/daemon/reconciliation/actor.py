@@ -21,7 +21,6 @@ from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon.execution import RetryLimit, execute
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
-from supervisor_core.jobs import queries as turns
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker
@@ -274,7 +273,7 @@ class WorkerActor:
         try:
             outcome = await self._blocking(execute, job, host, ledger, self._trouble, patience, progressed)
             is_over = True
-            if outcome is not None and turns.is_sequential(job):
+            if outcome is not None and jobs.is_sequential(job):
                 parallel = host.config.supervisor.parallel
                 waiting = partial(jobs.workers_with_work, task_id=job.task_id, parallel=parallel)
                 self._reconciler.next_turn(await self._blocking(ledger.read, waiting))

@@ -15,7 +15,7 @@ from supervisor_core.daemon.environment import FOLDERS, flag_trust
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.folder_watch import FolderWatch
-from supervisor_core.intake.inbox.intake import FlagIntake
+from supervisor_core.intake.inbox import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.workers.context import DaemonContext

@@ -34,8 +34,8 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.diagnosis.reports.files import FOLDER as REPORTS
 from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME
 from supervisor_core.intake.approvals.rules import FINAL as DECIDED
-from supervisor_core.intake.schedules.rows import TOLD as SCHEDULE
 from supervisor_core.intake.schedules.rules import ScheduleState
+from supervisor_core.intake.schedules.service import TOLD as SCHEDULE
 from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
 from supervisor_core.storage import envelopes, tables
@@ -253,9 +253,6 @@ RETENTIONS: tuple[Retention, ...] = (
     ),
     Retention(flips, QUARTER, _flips, "the change; the newest change of each target stays"),
     Retention(tables.suppressions, MONTH, lambda _, old: tables.suppressions.c.until < old, "the suppression ended"),
-    Retention(
-        tables.sightings, MONTH, lambda _, old: tables.sightings.c.first_seen_at < old, "the flag was first seen"
-    ),
     Retention(tables.workers, QUARTER, _workers, "the last heartbeat of a removed worker; two rows for each worker"),
     Retention(
         tables.fleet_invites, QUARTER, lambda _, old: tables.fleet_invites.c.expires_at < old, "the invite expired"

@@ -31,7 +31,7 @@ from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection, FleetUnavailable, NoAnswer
 from supervisor_core.fleet.transport.server import MAX_PAYLOAD
 from supervisor_core.fleet.transport.streams import COMMANDS_KEPT_SECONDS
-from supervisor_core.intake.rolling import rows as rolling
+from supervisor_core.intake.rolling import service as rolling
 from supervisor_core.intake.rolling.rules import of_one_batch
 from supervisor_core.jobs import remote
 from supervisor_core.jobs import rows as jobs

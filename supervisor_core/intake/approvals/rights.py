@@ -41,11 +41,12 @@ def host_rights(config: Callable[[], SupervisorConfig]) -> Rights:
             return ""
         if not who.id.startswith(CHAT):
             return f"{who.name or who.id} has no known rights on this host."
-        listed = _listed(config(), command, right)
-        if not listed:
-            return f"Nobody is listed {_as(right)} any more."
+        if not _listed(config(), command, right):
+            role = {Right.APPROVER: "an approver", Right.VIEWER: "a viewer"}.get(right, "an operator")
+            return f"Nobody is listed as {role} any more."
+        action = "approve" if right is Right.APPROVER else "send this command"
         raise RightsUnknown(
-            f"Whether {who.name or who.id} may still {_doing(right)} can't be checked: Slack isn't connected.",
+            f"Whether {who.name or who.id} may still {action} can't be checked: Slack isn't connected.",
             remedy="On the host, `supervisor approvals` works without Slack.",
         )
 
@@ -83,14 +84,6 @@ def _listed(config: SupervisorConfig, command: Command, right: Right) -> Sequenc
             return ()
         of_teams += mine
     return of_teams
-
-
-def _as(right: Right) -> str:
-    return {Right.APPROVER: "as an approver", Right.VIEWER: "as a viewer"}.get(right, "as an operator")
-
-
-def _doing(right: Right) -> str:
-    return "approve" if right is Right.APPROVER else "send this command"
 
 
 def right_to_give(command: Command) -> Right:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, and_, func, insert, or_, select, update
 
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.labels import audit_label
@@ -30,8 +30,9 @@ from supervisor_core.jobs.rows import CARD, ISSUER_NAME, refresh_undone
 from supervisor_core.storage import outbox as replies
 from supervisor_core.storage.audit.chain import VOTED_ON_CALL, AuditEntry
 from supervisor_core.storage.engine import JsonText, in_bytes
-from supervisor_core.storage.steps import Message, Step, record, take
-from supervisor_core.storage.tables import approvals, votes
+from supervisor_core.storage.steps import Message, Step, record
+from supervisor_core.storage.tables import approvals
+from supervisor_core.storage.tables import votes as votes_table
 
 ASKED = replies.APPROVAL_REQUEST
 
@@ -41,17 +42,6 @@ FAILURES = frozenset({Move.DENY, Move.EXPIRE, Move.OVERTAKE})
 """Moves that keep the command from running against its requester's wish."""
 
 NOT_CARRIED_OUT = frozenset(FINAL) - {ApprovalState.DONE, ApprovalState.FAILED}
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalDecision:
-    """The actor of a move, with its reason, votes and further facts."""
-
-    actor: str
-    reason: str = ""
-    votes: Sequence[Vote] = ()
-    facts: Mapping[str, Any] | None = None
-    """Further details of the audit row."""
 
 
 def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any] | None = None) -> Approval:
@@ -84,7 +74,7 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
         "due_at": approval.due_at,
     }
     connection.execute(insert(approvals), row)
-    entry = _entry(approval, REQUESTED, ApprovalDecision(approval.requester.id))
+    entry = _entry(approval, REQUESTED, approval.requester.id)
     places = ((CARD, approval.card), (ASKED, asked_in))
     messages = [Message(kind, approval.task_id, place) for kind, place in places if place is not None]
     messages += [replies.details_reply(replies.PREVIEW, message.kind, approval.task_id) for message in messages]
@@ -94,34 +84,25 @@ def file(connection: Connection, approval: Approval, asked_in: Mapping[str, Any]
 
 def find(connection: Connection, approval_id: str, *, lock: bool = False) -> Approval | None:
     """The approval with this id or command id. `lock` keeps others from moving it until the transaction ends."""
-    mine = or_(approvals.c.approval_id == approval_id, approvals.c.task_id == approval_id)
-    query = select(approvals).where(mine)
-    row = connection.execute(query.with_for_update() if lock else query).mappings().first()
-    return _approval(row) if row else None
+    query = select(approvals).where(or_(approvals.c.approval_id == approval_id, approvals.c.task_id == approval_id))
+    return next(_approvals(connection, query.with_for_update() if lock else query), None)
 
 
 def of_task(connection: Connection, task_id: str) -> Approval | None:
-    row = connection.execute(select(approvals).where(approvals.c.task_id == task_id)).mappings().first()
-    return _approval(row) if row else None
+    return next(_approvals(connection, select(approvals).where(approvals.c.task_id == task_id)), None)
 
 
 def of_button(connection: Connection, button: str) -> Approval | None:
-    """The first approval that a press of this button requested. In earlier versions all presses had one id."""
+    """The first approval that a press of this button requested."""
     of_one_press = and_(in_bytes(approvals.c.task_id) > f"{button}_", in_bytes(approvals.c.task_id) < f"{button}`")
-    query = select(approvals).where(or_(approvals.c.task_id == button, of_one_press))
-    row = connection.execute(query.order_by(approvals.c.requested_at).limit(1)).mappings().first()
-    return _approval(row) if row else None
+    query = select(approvals).where(of_one_press)
+    return next(_approvals(connection, query.limit(1)), None)
 
 
 def by_param(connection: Connection, command: str, name: str, value: str, most: int) -> list[Approval]:
     """The newest approvals of a command with this value of a parameter, newest first."""
-    query = (
-        select(approvals)
-        .where(approvals.c.command == command, JsonText(approvals.c.params_json, name) == value)
-        .order_by(approvals.c.requested_at.desc())
-        .limit(most)
-    )
-    return [_approval(row) for row in connection.execute(query).mappings()]
+    where = (approvals.c.command == command, JsonText(approvals.c.params_json, name) == value)
+    return list(_approvals(connection, select(approvals).where(*where).limit(most), by=approvals.c.requested_at.desc()))
 
 
 def due_to_execute(connection: Connection, now: datetime, again: timedelta) -> list[Approval]:
@@ -129,17 +110,19 @@ def due_to_execute(connection: Connection, now: datetime, again: timedelta) -> l
     was set back."""
     waits = (approvals.c.due_at > now) & (approvals.c.due_at <= now + again)
     query = select(approvals).where(approvals.c.state == ApprovalState.APPROVED, ~waits)
-    query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
-    return [_approval(row) for row in connection.execute(query).mappings()]
+    return list(_approvals(connection, query))
 
 
 def in_states(connection: Connection, states: Collection[ApprovalState], due: datetime | None = None) -> list[Approval]:
     """The approvals in these states, oldest first; with `due`, only those to check by then."""
     query = select(approvals).where(approvals.c.state.in_(tuple(states)))
-    if due is not None:
-        query = query.where(approvals.c.due_at <= due)
-    query = query.order_by(approvals.c.requested_at, approvals.c.approval_id)
-    return [_approval(row) for row in connection.execute(query).mappings()]
+    return list(_approvals(connection, query if due is None else query.where(approvals.c.due_at <= due)))
+
+
+def _approvals(
+    connection: Connection, query: Select[Any], by: ColumnElement[Any] = approvals.c.requested_at
+) -> Iterator[Approval]:
+    return map(_approval, connection.execute(query.order_by(by, approvals.c.approval_id)).mappings())
 
 
 def first_due(connection: Connection, states: Collection[ApprovalState]) -> datetime | None:
@@ -152,7 +135,7 @@ def first_due(connection: Connection, states: Collection[ApprovalState]) -> date
 def votes_on(connection: Connection, approval_ids: Iterable[str]) -> dict[str, list[Vote]]:
     """The votes on each of these approvals, in their order."""
     wanted = tuple(approval_ids)
-    query = select(votes).where(votes.c.approval_id.in_(wanted)).order_by(votes.c.place)
+    query = select(votes_table).where(votes_table.c.approval_id.in_(wanted)).order_by(votes_table.c.place)
     found: dict[str, list[Vote]] = {approval_id: [] for approval_id in wanted}
     for row in connection.execute(query).mappings():
         found[row["approval_id"]].append(_vote(row))
@@ -179,44 +162,47 @@ def cast(
         "voted_at": vote.at,
         "place": place,
     }
-    connection.execute(insert(votes), row)
-    entry = _voted_on_call(approval, vote, on_call) if on_call else None
+    connection.execute(insert(votes_table), row)
+    entry = None
+    if on_call:
+        facts = {"vote": vote.choice, "on_call": [dict(each) for each in on_call]}
+        entry = _entry(approval, VOTED_ON_CALL, vote.voter.id, vote.reason, facts=facts)
+        entry = replace(entry, label=audit_label(vote.voter.name, vote.voter.id, None))
     record(connection, approval.supervisor_id, entry, refresh_messages(approval), vote.at)
 
 
-def _voted_on_call(approval: Approval, vote: Vote, on_call: Sequence[Mapping[str, Any]]) -> AuditEntry:
-    facts = {"vote": vote.choice, "on_call": [dict(each) for each in on_call]}
-    entry = _entry(approval, VOTED_ON_CALL, ApprovalDecision(vote.voter.id, vote.reason, facts=facts))
-    return replace(entry, label=audit_label(vote.voter.name, vote.voter.id, None))
-
-
-def move(approval: Approval, made: Move, decided: ApprovalDecision, now: datetime, **values: Any) -> Step:  # noqa: ANN401
-    """The step of a move from the state that was read, with its audit row and an update of the message.
+def move(
+    approval: Approval,
+    made: Move,
+    actor: str,
+    reason: str,
+    now: datetime,
+    votes: Sequence[Vote] = (),
+    facts: Mapping[str, Any] | None = None,
+    **values: Any,  # noqa: ANN401
+) -> Step:
+    """The step of a move from the state that was read, with its audit row and an update of the message. `facts` are
+    further details of the audit row.
 
     It does nothing from another state: a decision about a pending approval must not move an approved one.
     """
     to = after(approval.state, made)
-    content: dict[str, Any] = {"due_at": None, "reason": storable(decided.reason) or None, **values}
+    content: dict[str, Any] = {"due_at": None, "reason": storable(reason) or None, **values}
     if to not in (ApprovalState.EXECUTING, ApprovalState.APPROVED):
         content["finished_at"] = now
     if approval.state is ApprovalState.PENDING:
         content["decided_at"] = now
     action = ACTIONS.get(made)
-    entry = _entry(approval, action, decided, failure=made in FAILURES) if action else None
+    entry = _entry(approval, action, actor, reason, votes, facts, failure=made in FAILURES) if action else None
     key = {"approval_id": approval.approval_id}
     ends_without_jobs = to in NOT_CARRIED_OUT or (approval.state is ApprovalState.APPROVED and made is Move.FAIL)
-    follow = partial(_end_messages, task_id=approval.task_id, by=decided.actor) if ends_without_jobs else None
+    follow = partial(_end_messages, task_id=approval.task_id, by=actor) if ends_without_jobs else None
     return Step(approvals, key, (approval.state,), to, content, entry, refresh_messages(approval), follow=follow)
 
 
 def _end_messages(connection: Connection, supervisor_id: str, now: datetime, *, task_id: str, by: str) -> None:
     """Order the replies about an approval that ends without jobs."""
     replies.order_replies(connection, supervisor_id, task_id, now, by)
-
-
-def take_step(connection: Connection, approval: Approval, step: Step, now: datetime) -> bool:
-    """Take a step in the caller's transaction; False if somebody else was first."""
-    return take(connection, approval.supervisor_id, step, now)
 
 
 def postpone(connection: Connection, approval: Approval, until: datetime, reason: str) -> None:
@@ -228,8 +214,8 @@ def refused(
     approval: Approval, voter: Issuer, choice: str, door: str, why: str, on_call: Sequence[Mapping[str, Any]] = ()
 ) -> AuditEntry:
     asked = {"on_call": [dict(each) for each in on_call]} if on_call else {}
-    decided = ApprovalDecision(voter.id, why, facts={"refused": choice, "door": door, **asked})
-    return _entry(approval, "REFUSED", decided, failure=True)
+    facts = {"refused": choice, "door": door, **asked}
+    return _entry(approval, "REFUSED", voter.id, why, facts=facts, failure=True)
 
 
 def refresh_messages(approval: Approval) -> tuple[Message, ...]:
@@ -237,11 +223,20 @@ def refresh_messages(approval: Approval) -> tuple[Message, ...]:
     return (*own, *refresh_undone(approval.command.params))
 
 
-def _entry(approval: Approval, action: str, decided: ApprovalDecision, *, failure: bool = False) -> AuditEntry:
+def _entry(
+    approval: Approval,
+    action: str,
+    actor: str,
+    reason: str = "",
+    votes: Sequence[Vote] = (),
+    facts: Mapping[str, Any] | None = None,
+    *,
+    failure: bool = False,
+) -> AuditEntry:
     command = approval.command
     one = len(command.workers) == 1
     return AuditEntry(
-        actor=decided.actor,
+        actor=actor,
         action=action,
         target_type="worker" if one else "workers",
         target_id=command.workers[0] if one else (command.target or ",".join(command.workers)),
@@ -258,10 +253,10 @@ def _entry(approval: Approval, action: str, decided: ApprovalDecision, *, failur
             "requester": {"id": approval.requester.id, "name": approval.requester.name},
             **({"owner": approval.requester.owner} if approval.requester.owner else {}),
             "fingerprint": approval.fingerprint,
-            "votes": [vote.as_told() for vote in decided.votes],
+            "votes": [vote.as_told() for vote in votes],
             "votes_needed": approval.terms.votes_needed,
-            "error" if failure else "reason": decided.reason or None,
-            **(decided.facts or {}),
+            "error" if failure else "reason": reason or None,
+            **(facts or {}),
         },
     )
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any
 
 from supervisor_core.commands.command import NOTHING, Command, Issuer, person_of
@@ -61,43 +60,35 @@ class IllegalApprovalMove(SupervisorError):
 _S, _M = ApprovalState, Move
 
 # Where a move leads. What is not here is illegal.
-MOVES: Mapping[ApprovalState, Mapping[Move, ApprovalState]] = MappingProxyType(
-    {
-        _S.PENDING: MappingProxyType(
-            {
-                _M.APPROVE: _S.APPROVED,
-                _M.DENY: _S.DENIED,
-                _M.CANCEL: _S.CANCELLED,
-                _M.EXPIRE: _S.EXPIRED,
-                _M.OVERTAKE: _S.STALE,
-            }
-        ),
-        _S.APPROVED: MappingProxyType(
-            {
-                _M.EXECUTE: _S.EXECUTING,
-                _M.FAIL: _S.FAILED,
-                _M.CANCEL: _S.CANCELLED,
-                _M.EXPIRE: _S.EXPIRED,
-                _M.OVERTAKE: _S.STALE,
-            }
-        ),
-        _S.EXECUTING: MappingProxyType({_M.SUCCEED: _S.DONE, _M.FAIL: _S.FAILED}),
-    }
-)
+MOVES: Mapping[ApprovalState, Mapping[Move, ApprovalState]] = {
+    _S.PENDING: {
+        _M.APPROVE: _S.APPROVED,
+        _M.DENY: _S.DENIED,
+        _M.CANCEL: _S.CANCELLED,
+        _M.EXPIRE: _S.EXPIRED,
+        _M.OVERTAKE: _S.STALE,
+    },
+    _S.APPROVED: {
+        _M.EXECUTE: _S.EXECUTING,
+        _M.FAIL: _S.FAILED,
+        _M.CANCEL: _S.CANCELLED,
+        _M.EXPIRE: _S.EXPIRED,
+        _M.OVERTAKE: _S.STALE,
+    },
+    _S.EXECUTING: {_M.SUCCEED: _S.DONE, _M.FAIL: _S.FAILED},
+}
 
 FINAL = tuple(state for state in ApprovalState if state not in MOVES)
 OPEN = (ApprovalState.PENDING, ApprovalState.APPROVED)
 """The states in which nothing has run yet and the approval can still be cancelled."""
 
-ACTIONS: Mapping[Move, str] = MappingProxyType(
-    {
-        _M.APPROVE: "APPROVED",
-        _M.DENY: "DENIED",
-        _M.CANCEL: "CANCELLED",
-        _M.EXPIRE: "EXPIRED",
-        _M.OVERTAKE: "STALE",
-    }
-)
+ACTIONS: Mapping[Move, str] = {
+    _M.APPROVE: "APPROVED",
+    _M.DENY: "DENIED",
+    _M.CANCEL: "CANCELLED",
+    _M.EXPIRE: "EXPIRED",
+    _M.OVERTAKE: "STALE",
+}
 """The audit action of each move. The other moves have the audit rows of the command itself."""
 
 REQUESTED = "APPROVAL_REQUESTED"
@@ -221,7 +212,7 @@ def may_vote(
     if approval.state is not ApprovalState.PENDING:
         return f"{_decided_text(approval, votes)}. Nothing changed."
     if now >= approval.expires_at:
-        return f"It expired at {_clock(approval.expires_at)}. Nothing changed."
+        return f"It expired at {approval.expires_at:%H:%M} UTC. Nothing changed."
     if voter.is_same_as(approval.terms.requester_id, people) and not approval.terms.self_approval:
         return "You requested it, so somebody else must decide. You can cancel it."
     mine = next((vote for vote in votes if vote.voter.is_same_as(voter.id, people)), None)
@@ -238,13 +229,11 @@ def count_of(approval: Approval, votes: Iterable[Vote]) -> str:
 
 def to_go_on(approval: Approval) -> MarkedText:
     """The next step for the requester of an expired or outdated approval; empty in other states."""
-    if approval.state is ApprovalState.EXPIRED:
-        return ("To request it again: ", CommandText(approval.again))
-    return (
-        ("To request it again, with a new preview: ", CommandText(approval.again))
-        if approval.state is ApprovalState.STALE
-        else ()
-    )
+    again = {
+        ApprovalState.EXPIRED: "To request it again: ",
+        ApprovalState.STALE: "To request it again, with a new preview: ",
+    }.get(approval.state)
+    return (again, CommandText(approval.again)) if again else ()
 
 
 def _decided_text(approval: Approval, votes: Sequence[Vote]) -> str:
@@ -259,7 +248,3 @@ def _decided_text(approval: Approval, votes: Sequence[Vote]) -> str:
     by = f" by {' and '.join(names)}" if names and word is not ApprovalState.CANCELLED else ""
     said = word if word in (ApprovalState.DENIED, ApprovalState.CANCELLED) else ApprovalState.APPROVED
     return f"It was already {said}{by}"
-
-
-def _clock(moment: datetime) -> str:
-    return f"{moment:%H:%M} UTC"

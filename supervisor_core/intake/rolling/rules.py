@@ -111,16 +111,6 @@ def by_checkout(previews: Iterable[Mapping[str, Any]]) -> Callable[[str], Hashab
 
 
 @dataclass(frozen=True, slots=True)
-class LastDecision:
-    """The last change of a rolling change's row."""
-
-    at: datetime
-    by: Issuer
-    reason: str = ""
-    """Why it halted."""
-
-
-@dataclass(frozen=True, slots=True)
 class RollingChange:
     task_id: str
     supervisor_id: str
@@ -130,16 +120,20 @@ class RollingChange:
     released: int
     released_at: datetime
     terms: RollingTerms
-    last: LastDecision
+    decided_at: datetime
+    """The last change of its row."""
+    decided_by: Issuer
     failures: Mapping[str, str] = field(default_factory=dict)
     """The failed workers so far, each with the reason."""
     accepted: int = 0
     """The failures that somebody accepted by continuing."""
+    reason: str = ""
+    """Why it halted."""
 
     @property
     def mark(self) -> str:
         """Differs after each decision, so that a button tells which state its person saw."""
-        return f"{self.released}.{self.last.at.timestamp():.0f}"
+        return f"{self.released}.{self.decided_at.timestamp():.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,13 +185,21 @@ def decide(change: RollingChange, batch: Iterable[BatchWorker], now: datetime) -
             under_way = True
         elif worker.error:
             failures[worker.worker_id] = worker.error
-        elif next_look := _next_look(change, worker, worker.ended_at, now):
-            due.append(next_look)
-        elif not _is_done(change, worker, worker.ended_at, now):
-            span = format_span((now - worker.ended_at).total_seconds())
-            failures[worker.worker_id] = f"not healthy after {span}: {worker.condition}"
+        else:
+            ended_at, healthy = worker.ended_at, change.terms.healthy
+            until = ended_at + healthy + max(healthy, PATIENCE)
+            done_at = max(worker.since or ended_at, ended_at) + healthy if worker.fine else None
+            if done_at is not None and done_at <= now:
+                continue
+            if now < until:
+                due.append(min(done_at or until, until))
+            else:
+                span = format_span((now - ended_at).total_seconds())
+                failures[worker.worker_id] = f"not healthy after {span}: {worker.condition}"
     if len(failures) - change.accepted > change.terms.max_failures:
-        return BatchDecision(BatchVerdict.HALT, failures, reason=_why_halted(failures))
+        reason = "; ".join(f"{worker_id}: {why}" for worker_id, why in list(failures.items())[:NAMED])
+        more = f" … and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
+        return BatchDecision(BatchVerdict.HALT, failures, reason=reason + more)
     if under_way or due:
         return BatchDecision(BatchVerdict.WAIT, failures, min(due, default=None))
     last = change.released >= change.batches
@@ -215,28 +217,3 @@ def unanswered(change: RollingChange, jobs: Iterable[Job], now: datetime) -> tup
         if job.state is JobState.CLAIMED or (job.state is JobState.QUEUED and job.progress)  # held for its host
     )
     return tuple(dict.fromkeys(address_of(each).host for each in unheard))
-
-
-def _done_at(change: RollingChange, worker: BatchWorker, ended_at: datetime) -> datetime | None:
-    """When this worker has been fine for long enough; None while it isn't fine."""
-    return max(worker.since or ended_at, ended_at) + change.terms.healthy if worker.fine else None
-
-
-def _is_done(change: RollingChange, worker: BatchWorker, ended_at: datetime, now: datetime) -> bool:
-    done_at = _done_at(change, worker, ended_at)
-    return done_at is not None and done_at <= now
-
-
-def _next_look(change: RollingChange, worker: BatchWorker, ended_at: datetime, now: datetime) -> datetime | None:
-    """When to look at this worker again; None once it's done or its time is up."""
-    done_at = _done_at(change, worker, ended_at)
-    until = ended_at + change.terms.healthy + max(change.terms.healthy, PATIENCE)
-    if now >= until or (done_at is not None and done_at <= now):
-        return None
-    return min(done_at, until) if done_at else until
-
-
-def _why_halted(failures: Mapping[str, str]) -> str:
-    named = [f"{worker_id}: {why}" for worker_id, why in list(failures.items())[:NAMED]]
-    more = f" … and {len(failures) - NAMED} more" if len(failures) > NAMED else ""
-    return "; ".join(named) + more

@@ -121,8 +121,3 @@ def due_run(due: datetime, now: datetime, after: Callable[[datetime], datetime])
     while (later := after(at)) <= now:
         at = later
     return DueRun(at, due if at != due else None, later)
-
-
-def is_patience_over(schedule: Schedule, now: datetime) -> bool:
-    """True once a run has waited too long for its owner's right to be verified."""
-    return schedule.waiting_since is not None and now >= schedule.waiting_since + PATIENCE

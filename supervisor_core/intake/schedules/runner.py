@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -30,7 +30,7 @@ from supervisor_core.intake.approvals.rights import Rights, right_to_give
 from supervisor_core.intake.approvals.service import Approvals, NothingToDo
 from supervisor_core.intake.filing import file_jobs
 from supervisor_core.intake.scheduler import SlowWork, looked_at
-from supervisor_core.intake.schedules import rows
+from supervisor_core.intake.schedules import service as rows
 from supervisor_core.intake.schedules.rules import (
     LATE,
     PATIENCE,
@@ -39,9 +39,7 @@ from supervisor_core.intake.schedules.rules import (
     RunState,
     Schedule,
     due_run,
-    is_patience_over,
 )
-from supervisor_core.intake.schedules.service import unfinished
 from supervisor_core.intake.submission import with_batches
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Message, record, take
@@ -131,14 +129,16 @@ class SchedulesChore:
             if here.run_at is None:
                 why = f"No supervisor was running from {to_text(schedule.next_at)[:16].replace('T', ' ')} UTC on."
                 last = LastRun(here.missed_at or schedule.next_at, RunState.MISSED, why)
-            elif schedule.last_task_id and self._ledger.read(lambda found: unfinished(found, schedule.last_task_id)):
+            elif schedule.last_task_id and self._ledger.read(
+                lambda found: rows.unfinished(found, schedule.last_task_id)
+            ):
                 words = "schedule %s skips %s: the previous run hasn't finished"
                 about = LogEvent.SCHEDULE_SKIPPED.extra(schedule=schedule.name)
                 log.warning(words, schedule.name, to_text(here.run_at), extra=about)
                 last = LastRun(here.run_at, RunState.SKIPPED, "The previous run hadn't finished.")
             else:
                 return self._run(schedule, here, here.run_at, now)
-            self._ledger.step(rows.move_on(schedule, rows.RunRecord(last, here.next_at)), now)
+            self._ledger.step(rows.move_on(schedule, last, here.next_at), now)
         except SupervisorError as error:
             self._later(schedule, str(error), now, SLOWLY)
         except Exception as error:  # the edge: one schedule that can't be run keeps no other from it
@@ -152,7 +152,7 @@ class SchedulesChore:
         What may pass is tried again for a while, and then refused.
         """
         try:
-            command = self._understood(schedule).issued(schedule.issuer, schedule.task_at(run_at))
+            command = self._parse(schedule).issued(schedule.issuer, schedule.task_at(run_at))
             if why := self._rights(schedule.owner, command, right_to_give(command)):
                 whose = schedule.owner.name or schedule.owner.id
                 raise RefusedError(f"{whose}, who owns the schedule, no longer has the right: {why}")
@@ -162,7 +162,8 @@ class SchedulesChore:
         except Exception as error:
             log.exception("schedule %s can't be run", schedule.name)
             failure = TemporaryError(_unexpected(error))
-        if failure.retryable and not is_patience_over(schedule, now):
+        waited = schedule.waiting_since is not None and now >= schedule.waiting_since + PATIENCE
+        if failure.retryable and not waited:
             self._later(schedule, str(failure), now)
             return False
         late = f"It couldn't run within {MINUTES:g} minutes. " if failure.retryable else ""
@@ -170,11 +171,10 @@ class SchedulesChore:
         about = LogEvent.SCHEDULE_REFUSED.extra(schedule=schedule.name, reason=why)
         log.warning("schedule %s: %s is refused: %s", schedule.name, schedule.command, why, extra=about)
         place = str((schedule.card or self._config().announcement() or {}).get("channel") or "")
-        taken = rows.RunRecord(LastRun(run_at, RunState.REFUSED, why), here.next_at)
-        self._ledger.step(rows.refuse(schedule, taken, place), now)
+        self._ledger.step(rows.refuse(schedule, run_at, why, here.next_at, place), now)
         return False
 
-    def _understood(self, schedule: Schedule) -> Command:
+    def _parse(self, schedule: Schedule) -> Command:
         """The command, for the workers that its target means now."""
         context = grammar_context(self._config(), self._facts)
         if not schedule.target or resolve(schedule.target, context) is not None:
@@ -189,25 +189,22 @@ class SchedulesChore:
     def _hand_over(self, schedule: Schedule, command: Command, here: DueRun, run_at: datetime, now: datetime) -> bool:
         config, definition = self._config(), CATALOG[command.name]
         place = schedule.card if schedule.card is not None else config.announcement()
-        taken = rows.RunRecord(LastRun(run_at, RunState.FILED), here.next_at, command.task_id)
+        moved = partial(_move_on, schedule=schedule, run_at=run_at, next_at=here.next_at, now=now)
         if definition.handler is None:
-            answered = self._answering(schedule, command)
-            self._answer(schedule, replace(taken, last=LastRun(run_at, RunState.ANSWERED), task_id=""), answered, now)
+            self._answer(schedule, self._answering(schedule, command), moved, now)
             return False
         if config.needs_approval(command.name, DOOR):
-            asked = replace(taken, last=LastRun(run_at, RunState.ASKED))
-            along = partial(_next_run, schedule=schedule, taken=asked, now=now)
+            along = partial(moved, state=RunState.ASKED, task_id=command.task_id)
             try:
                 self._approvals.request(command, DOOR, place, now, along)
             except NothingToDo as nothing:
-                done = replace(taken, last=LastRun(run_at, RunState.ANSWERED, str(nothing)), task_id="")
-                self._answer(schedule, done, ScheduledAnswer(), now)
+                self._answer(schedule, ScheduledAnswer(), partial(moved, reason=str(nothing)), now)
                 return False
             log.info("schedule %s: %s needs an approval", schedule.name, schedule.command)
             return False
 
         def work(connection: Connection) -> bool:
-            if not _next_run(connection, schedule, taken, now):
+            if not moved(connection, state=RunState.FILED, task_id=command.task_id):
                 return False
             file_jobs(connection, schedule.supervisor_id, with_batches(command, config), DOOR, now, place)
             return True
@@ -221,9 +218,9 @@ class SchedulesChore:
             log.info("schedule %s: %s runs as %s", schedule.name, run, task_id, extra=about)
         return filed
 
-    def _answer(self, schedule: Schedule, taken: rows.RunRecord, answered: ScheduledAnswer, now: datetime) -> None:
+    def _answer(self, schedule: Schedule, answered: ScheduledAnswer, moved: Callable[..., bool], now: datetime) -> None:
         def work(connection: Connection) -> None:
-            if _next_run(connection, schedule, taken, now):
+            if moved(connection, state=RunState.ANSWERED):
                 record(connection, schedule.supervisor_id, answered.entry, answered.messages, now)
 
         crashpoints.reach("schedules_t.answered:before")
@@ -241,6 +238,17 @@ def _unexpected(error: Exception) -> str:
     return f"Unexpected error: {describe(error)}."
 
 
-def _next_run(connection: Connection, schedule: Schedule, taken: rows.RunRecord, now: datetime) -> bool:
+def _move_on(
+    connection: Connection,
+    *,
+    schedule: Schedule,
+    run_at: datetime,
+    next_at: datetime,
+    now: datetime,
+    state: RunState,
+    reason: str = "",
+    task_id: str = "",
+) -> bool:
     """Move the row to its next run; False if somebody else was first."""
-    return take(connection, schedule.supervisor_id, rows.move_on(schedule, taken), now)
+    step = rows.move_on(schedule, LastRun(run_at, state, reason), next_at, task_id)
+    return take(connection, schedule.supervisor_id, step, now)

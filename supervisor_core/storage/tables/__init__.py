@@ -18,7 +18,7 @@ from supervisor_core.storage.tables.host_tables import (
     teams,
     workers,
 )
-from supervisor_core.storage.tables.message_tables import envelopes, forwarding, outbox, sightings
+from supervisor_core.storage.tables.message_tables import envelopes, forwarding, outbox
 
 __all__ = [
     "REASON",
@@ -41,7 +41,6 @@ __all__ = [
     "outbox",
     "rolling_changes",
     "schedules",
-    "sightings",
     "supervisors",
     "suppressions",
     "team_members",

@@ -1,4 +1,4 @@
-"""Rows on their way in and out: Slack deliveries, unreadable flags, messages, and a hub's copies."""
+"""Rows on their way in and out: Slack deliveries, messages, and a hub's copies."""
 
 from __future__ import annotations
 
@@ -29,14 +29,6 @@ outbox = table(
     optional("last_error", LongText, "Why the last attempt failed, or why the row was dropped."),
     UniqueConstraint("kind", "subject"),
     Index(None, "state", "due_at", "outbox_id"),
-)
-
-sightings = table(
-    "sightings_t",
-    "Flags that are empty or can't be parsed yet, because they may still be being written.",
-    key("name", String(255), "The name of the flag."),
-    required("fingerprint", String(64), "A digest of the content."),
-    required("first_seen_at", UtcDateTime, "When this content was first seen."),
 )
 
 envelopes = table(

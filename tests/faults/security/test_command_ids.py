@@ -17,7 +17,7 @@ from bot.views.blocks import without_blocks
 from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import RequestRefused
-from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
+from supervisor_core.intake.inbox import FlagIntake, SweepResult
 from supervisor_core.intake.schedules.rules import RunState, Schedule
 from supervisor_core.intake.schedules.runner import SchedulesChore
 from supervisor_core.intake.schedules.service import Schedules

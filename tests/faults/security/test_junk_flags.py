@@ -15,10 +15,8 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.host import inbox as inbox_module
-from supervisor_core.intake.inbox import intake as flag_intake
-from supervisor_core.intake.inbox import triage as flag_triage
-from supervisor_core.intake.inbox.intake import FlagIntake, SweepResult
-from supervisor_core.intake.inbox.rejections import EACH
+from supervisor_core.intake import inbox as flag_intake
+from supervisor_core.intake.inbox import EACH, FlagIntake, SweepResult
 from supervisor_core.jobs import results
 from supervisor_core.workers.context import DaemonContext
 from tests.integration.intake.test_flag_intake import Scene, scene
@@ -42,8 +40,7 @@ JUNK = 2000
 @pytest.fixture(autouse=True)
 def all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts, not times: a sweep looks at everything however slow the machine is."""
-    monkeypatch.setattr(flag_triage, "LOOK_SECONDS", 1e9)
-    monkeypatch.setattr(flag_triage, "SOON_SECONDS", 1e9)
+    monkeypatch.setattr(flag_intake, "LOOK_SECONDS", 1e9)
 
 
 def litter(scene: Scene, number: int = JUNK) -> set[str]:
@@ -68,15 +65,14 @@ def reports(scene: Scene) -> list[dict[str, Any]]:
 
 
 def test_a_genuine_flag_among_two_thousand_is_filed_by_the_first_sweep_and_the_rest_is_summed_up(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
+    scene: Scene,
 ) -> None:
-    monkeypatch.setattr(flag_intake, "CLEARED", 500)
     names = litter(scene)
     scene.drop({"task_id": "genuine"}, "supervisor_resume_OrionMX.flag")
     intake = scene.intake()
     sweeps = sweep_all(intake)
     assert [job.task_id for job in sweeps[0].filed] == ["genuine"]
-    assert [swept.rejected for swept in sweeps] == [0, 500, 500, 500, 250], "junk waits for the next sweep"
+    assert [swept.rejected for swept in sweeps] == [100, 500, 500, 500, 150], "most junk waits for the next sweep"
     assert sweeps[-1].unripe == JUNK / len(KINDS), "half a JSON document gets its five seconds"
     scene.wait(60)
     sweeps += sweep_all(intake)
@@ -84,7 +80,7 @@ def test_a_genuine_flag_among_two_thousand_is_filed_by_the_first_sweep_and_the_r
     assert scene.lies_in() == scene.lies_in("processing") == []
     trail = scene.trail()
     assert {row["action"] for row in trail} == {"REFUSED"}
-    clearing = len(sweeps) - 1
+    clearing = len(sweeps)
     assert len(trail) == clearing * (EACH + 1), "20 rows and one for each sweep"
     assert len(scene.results()) == clearing * EACH
     named = [flag["name"] for report in reports(scene) for flag in report["flags"]]
@@ -98,7 +94,7 @@ def test_a_genuine_flag_among_two_thousand_is_filed_by_the_first_sweep_and_the_r
 def test_a_genuine_flag_that_comes_while_junk_is_cleared_is_followed_by_the_next_sweep(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flag_intake, "CLEARED", 50)
+    monkeypatch.setattr(flag_intake, "TAKEN", 50)
     litter(scene, 400)
     intake = scene.intake()
     assert intake.sweep().more
@@ -109,7 +105,7 @@ def test_a_genuine_flag_that_comes_while_junk_is_cleared_is_followed_by_the_next
 
 
 def test_each_junk_flag_is_looked_at_once_before_it_is_cleared(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flag_intake, "CLEARED", 50)
+    monkeypatch.setattr(flag_intake, "TAKEN", 50)
     looked: list[str] = []
     real = scene.host.inbox.peek_all
 
@@ -125,12 +121,13 @@ def test_each_junk_flag_is_looked_at_once_before_it_is_cleared(scene: Scene, mon
 
 
 def test_junk_that_was_replaced_by_a_genuine_flag_is_followed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flag_intake, "CLEARED", 0)
+    monkeypatch.setattr(flag_intake, "TAKEN", 0)
     path = scene.drop(b"[]")
     intake = scene.intake()
     assert intake.sweep() == SweepResult()
     (path.parent / "other").write_text('{"task_id": "genuine"}')
     (path.parent / "other").rename(path)
+    monkeypatch.setattr(flag_intake, "TAKEN", 1)
     assert [job.task_id for job in intake.sweep().filed] == ["genuine"]
 
 
@@ -148,7 +145,7 @@ def test_flags_for_nobody_here_are_left_however_many_they_are(scene: Scene) -> N
 def test_the_folder_of_rejected_flags_is_bounded(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox_module, "KEPT_REJECTED", 60)
     monkeypatch.setattr(inbox_module, "KEPT_REPORTS", 2)
-    monkeypatch.setattr(flag_intake, "CLEARED", 100)
+    monkeypatch.setattr(flag_intake, "TAKEN", 100)
     litter(scene, 800)
     sweep_all(scene.intake())
     lying = scene.lies_in("rejected")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from supervisor_core.intake.inbox.intake import SweepResult
+from supervisor_core.intake.inbox import SweepResult
 from tests.integration.intake.test_flag_intake import Scene, scene
 
 __all__ = ["scene"]

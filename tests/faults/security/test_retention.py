@@ -259,8 +259,6 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
     add(ledger, t.alerts, alert_id="a2", state="open")
     add(ledger, t.suppressions, task_id="m1")
     add(ledger, t.suppressions, task_id="m2", until=MUCH_LATER)
-    add(ledger, t.sightings, name="gone.flag")
-    add(ledger, t.sightings, name="seen.flag", first_seen_at=LATER)
     add(ledger, t.envelopes, key="e1", state="handled")
     add(ledger, t.envelopes, key="e2", state="received")
     for name in ("Kept", "Removed"):
@@ -276,7 +274,7 @@ def test_what_is_over_goes_and_what_goes_on_stays_in_every_other_table(ledger: L
             add(ledger, t.outbox, kind=kind, subject=f"{state}/1", state=state, due_at=LATER)
     add(ledger, t.outbox, kind="alert", subject="a2", state="sent")
     delete_old(ledger, LATER, ("Kept",))
-    for table in (t.schedules, t.bakes, t.alerts, t.suppressions, t.sightings, t.envelopes, t.conditions, t.flips):
+    for table in (t.schedules, t.bakes, t.alerts, t.suppressions, t.envelopes, t.conditions, t.flips):
         assert count(ledger, table) == 1, table.name
     assert (count(ledger, t.team_members), count(ledger, t.workers)) == (1, 2)
     told = messages(ledger, t.outbox.c.state)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Update, func, select, update
+from sqlalchemy import func, select
 
 from bot.views.blocks import blocks_of
 from bot.views.buttons import DO, command_button, page_button
@@ -101,25 +100,3 @@ async def test_a_menu_of_too_many_workers_begins_with_teams_and_says_that_some_a
     options = [option["value"] for option in menu["options"]]
     assert (options[:3], len(options)) == (["team:archive", "all", "W000"], 100)
     assert "The menu hasn't room for all: type `/supervisor restart WORKER`." in content["text"]
-
-
-def _change(connection: Connection, statement: Update) -> None:
-    connection.execute(statement)
-
-
-@pytest.mark.parametrize("required_for", [[], ["restart"]])
-async def test_a_button_that_was_used_before_an_upgrade_is_used_up(
-    desk: Desk, slack: Playground, required_for: list[str]
-) -> None:
-    """An earlier version gave all presses of one button the same id."""
-    desk.document["slack"]["approvals"]["required_for"] = required_for
-    desk.configure()
-    room, button = SlackRoom(desk, slack), command_button(desk.gateway.parse("restart North"), "n1")
-    await room.press("operator", button)
-    for table in (jobs, approvals):
-        of_button = func.substr(table.c.task_id, 1, func.length(table.c.task_id) - 10)
-        desk.ledger.write(partial(_change, statement=update(table).values(task_id=of_button)))
-    before = asked_for(desk)
-    assert sum(before) == 1
-    await room.press("operator", button)
-    assert asked_for(desk) == before

@@ -19,7 +19,6 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.service import Blocking
 from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import ticker as ticking
-from supervisor_core.intake.scheduler import SchedulerDoors
 from supervisor_core.intake.ticker import Ticker
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import Message
@@ -339,8 +338,7 @@ def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
 
     async def whole() -> BakeState:
         stopping = asyncio.Event()
-        doors = SchedulerDoors(Blocking(), lambda: None, place.look)
-        service = build_scheduler(parts, build_approvals(parts), doors)
+        service = build_scheduler(parts, build_approvals(parts), Blocking(), place.look, lambda: None)
         life = asyncio.create_task(service.run(stopping))
         try:
             return await asyncio.to_thread(story)

@@ -30,11 +30,11 @@ from supervisor_core.fleet.keys import KeyPair
 from supervisor_core.fleet.members import FleetMembers
 from supervisor_core.fleet.questions import Asker, dump_explanation
 from supervisor_core.fleet.transport.connection import NoAnswer
-from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.filing import enqueue
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL
-from supervisor_core.jobs.queries import recent
 from supervisor_core.jobs.remote import cancel_unsent
+from supervisor_core.jobs.rows import recent
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
@@ -224,14 +224,14 @@ async def test_reported_commands_are_never_sent_and_hold_up_no_other_host(desk: 
         hub.lines.jobs["web-1"] = [a_job(number, state="queued") for number in range(1, 701)]
         await hub.hear()
         await until(lambda: desk.ledger.read(_position) == 700)
-        carrier, large = LocalCarrier(desk.ledger), {"note": "x" * 2_000_000}
+        large = {"note": "x" * 2_000_000}
         for task_id, worker, params in (("task_large", "web-1/fetcher", large), ("task_small", "web-2/fetcher", {})):
             command = Command("pause", worker, (worker,), params).issued(ANNA, task_id)
-            carrier.carry(command, "cli", datetime.now(UTC))
+            enqueue(desk.ledger, command, "cli", datetime.now(UTC))
         async with a_dispatcher(desk, hub.lines, lambda: HOSTS):
-            await until(lambda: len(hub.lines.published) >= 1 and carrier.carried("task_large")[0].state in FINAL)
+            await until(lambda: len(hub.lines.published) >= 1 and desk.jobs("task_large")[0].state in FINAL)
         assert [each.partition("/")[0] for each in hub.lines.published] == ["task_small"]
-        (refused,) = carrier.carried("task_large")
+        (refused,) = desk.jobs("task_large")
         assert refused.outcome is not None
         assert "too large" in str(refused.outcome.error)
 
@@ -336,7 +336,7 @@ async def a_dispatcher(desk: Desk, lines: Any, hosts: Callable[[], Any], **about
 def queue_pauses(desk: Desk, *workers: str) -> None:
     for worker in workers:
         command = Command("pause", worker, (worker,)).issued(ANNA, f"task_{worker.replace('/', '_')}")
-        LocalCarrier(desk.ledger).carry(command, "cli", datetime.now(UTC))
+        enqueue(desk.ledger, command, "cli", datetime.now(UTC))
 
 
 @in_a_loop

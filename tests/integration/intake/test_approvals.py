@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,11 +11,10 @@ import pytest
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
-from supervisor_core.intake.approvals.execution import PATIENCE, RETRY
 from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
-from supervisor_core.intake.approvals.service import Approvals, RequestRefused, VoteRefused
+from supervisor_core.intake.approvals.service import PATIENCE, RETRY, Approvals, RequestRefused, VoteRefused
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
 from tests.support.intake.approvals import ANNA, BOB, CARD, CARL, MINUTE, NOW, SHELL, Desk, a_desk
@@ -83,46 +81,6 @@ def test_a_job_that_failed_makes_it_failed_and_names_those_that_were_not_begun(d
     assert (found.state, found.reason) == (S.FAILED, "Failed on North. Not started: South.")
 
 
-def test_a_job_that_failed_makes_it_failed_and_names_the_worker(desk: Desk) -> None:
-    asked = desk.ask("restart all --keep-going hotfix")
-    desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
-    desk.approvals.carry_on(NOW)
-    desk.end_jobs(success=False, most=1)
-    desk.approvals.settle(NOW)
-    assert state(desk) is S.EXECUTING, "the other one is not over"
-    desk.end_jobs()
-    desk.approvals.settle(NOW)
-    found = desk.approvals.of_task("task_1")
-    assert found is not None
-    assert (found.state, found.reason) == (S.FAILED, "Failed on North.")
-
-
-def test_two_votes_are_two_people_and_all_of_them_stand_in_the_trail(tmp_path: Path) -> None:
-    with a_desk(tmp_path, votes=2) as desk:
-        asked = desk.ask()
-        first = desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
-        again = desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
-        assert (first.approval.state, first.counted, again.counted, len(again.votes)) == (S.PENDING, True, False, 1)
-        with pytest.raises(VoteRefused, match="already voted to approve"):
-            desk.approvals.vote(asked.approval_id, BOB, NO, now=NOW)
-        assert desk.approvals.vote(asked.approval_id, CARL, YES, now=NOW).approval.state is S.APPROVED
-        assert desk.actions() == ["APPROVAL_REQUESTED", "APPROVED"]
-        details = json.loads(desk.trail()[1]["details_json"])
-        assert [vote["id"] for vote in details["votes"]] == [BOB.id, CARL.id]
-
-
-def test_one_deny_ends_it_and_its_reason_is_kept(tmp_path: Path) -> None:
-    with a_desk(tmp_path, votes=3) as desk:
-        asked = desk.ask()
-        desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW)
-        denied = desk.approvals.vote(asked.approval_id, CARL, NO, "not\ntonight", now=NOW).approval
-        assert (denied.state, denied.reason) == (S.DENIED, "not\\ntonight")
-        with pytest.raises(VoteRefused, match="It was already denied by carl"):
-            desk.approvals.vote(asked.approval_id, SHELL, YES, now=NOW)
-        assert desk.approvals.carry_on(NOW + MINUTE) == []
-        assert (desk.jobs(), desk.actions()) == ([], ["APPROVAL_REQUESTED", "DENIED"])
-
-
 def test_who_is_no_approver_at_this_moment_does_not_vote_and_that_is_written_down(desk: Desk) -> None:
     asked = desk.ask()
     desk.rights.take(BOB, Right.APPROVER)
@@ -142,29 +100,6 @@ def test_a_vote_after_the_end_of_its_time_expires_it_and_does_not_count(desk: De
     with pytest.raises(VoteRefused, match=r"expired at 14:45 UTC.*restart North hotfix"):
         desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW + 15 * MINUTE)
     assert (state(desk), desk.actions()) == (S.EXPIRED, ["APPROVAL_REQUESTED", "EXPIRED"])
-
-
-def test_what_nobody_decided_expires_once_and_says_how_to_ask_again(desk: Desk) -> None:
-    desk.ask()
-    assert desk.approvals.expire_due(NOW + 14 * MINUTE) == []
-    assert len(desk.approvals.expire_due(NOW + 15 * MINUTE)) == 1
-    assert desk.approvals.expire_due(NOW + 16 * MINUTE) == []
-    found = desk.approvals.of_task("task_1")
-    assert found is not None
-    assert found.reason == "Nobody decided within 15 minutes."
-    assert (desk.actions(), desk.approvals.due_at()) == (["APPROVAL_REQUESTED", "EXPIRED"], None)
-
-
-def test_a_click_replayed_a_day_later_changes_nothing(desk: Desk) -> None:
-    asked = approved(desk)
-    desk.approvals.carry_on(NOW + MINUTE)
-    desk.end_jobs()
-    desk.approvals.settle(NOW + MINUTE)
-    replayed = desk.approvals.vote(asked.approval_id, BOB, YES, now=NOW + timedelta(days=1))
-    assert (replayed.counted, replayed.approval.state) == (False, S.DONE)
-    with pytest.raises(VoteRefused, match="It was already approved by bob"):
-        desk.approvals.vote(asked.approval_id, CARL, NO, now=NOW + timedelta(days=1))
-    assert len(desk.jobs()) == 1
 
 
 @pytest.mark.parametrize(("who", "right"), [(ANNA, Right.OPERATOR), (BOB, Right.APPROVER)])
@@ -254,20 +189,6 @@ def test_with_nobody_to_approve_it_is_refused_at_once(desk: Desk) -> None:
     desk.document["slack"]["approvals"]["doors"] = ["slack", "cli"]  # then a second shell can
     desk.configure()
     desk.ask("restart all", task_id="task_2")
-
-
-def test_a_channel_for_approvals_is_asked_as_well_unless_the_card_stands_there(desk: Desk) -> None:
-    desk.document["slack"]["approval_channel"] = "C0APPROVE"
-    desk.configure()
-    desk.ask()
-    assert (version_of_card(desk), version_of_card(desk, ASKED)) == (1, 1)
-    desk.approvals.vote("task_1", BOB, YES, now=NOW)
-    assert version_of_card(desk, ASKED) > 1
-    desk.document["slack"]["approval_channel"] = CARD["channel"]
-    desk.configure()
-    desk.ask(task_id="task_2")
-    found = desk.ledger.read(lambda connection: outbox.newest(connection, ASKED, "task_2"))
-    assert found is None
 
 
 def test_what_is_asked_for_in_a_direct_message_is_asked_where_people_see_it(desk: Desk) -> None:

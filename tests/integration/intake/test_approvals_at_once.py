@@ -27,6 +27,7 @@ from supervisor_core.intake.approvals.service import VoteRefused, count_vote
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.ledger_file import LEDGER_FILE
+from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import EngineTransactions, Ledger
 from supervisor_core.workers.context import DaemonContext
 from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
@@ -170,11 +171,10 @@ def test_votes_on_each_engine_are_counted_once_each_and_decide_once(engine: Engi
 def test_a_move_on_each_engine_is_made_from_where_it_may_be_and_once(engine: Engine) -> None:
     database, asked = EngineTransactions(engine), an_approval()
     database.write(lambda connection: rows.file(connection, asked))
-    why = rows.ApprovalDecision("supervisor", "late")
 
     def made(move: Move) -> bool:
-        step = rows.move(asked, move, why, NOW)
-        return database.write(lambda connection: rows.take_step(connection, asked, step, NOW))
+        step = rows.move(asked, move, "supervisor", "late", NOW)
+        return database.write(lambda connection: take(connection, asked.supervisor_id, step, NOW))
 
     with pytest.raises(IllegalApprovalMove, match="is pending can't execute"):
         made(Move.EXECUTE)

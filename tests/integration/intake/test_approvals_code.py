@@ -11,7 +11,6 @@ from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.approvals.observed_state import effect, observer
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice, to_go_on
 from supervisor_core.intake.approvals.service import Approvals, NothingToDo, RequestRefused
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from tests.support.code.code_homes import CodeHost, a_code_host, picture
@@ -42,7 +41,7 @@ def approvals(place: CodeHost) -> Approvals:
 
 
 def ask(place: CodeHost, approvals: Approvals, words: str = "rollback North 2 hotfix") -> Approval:
-    submitted = Gateway(place.config, LocalCarrier(place.ledger), approvals).submit(
+    submitted = Gateway(place.config, place.ledger, approvals).submit(
         place.command(words), ANNA, "slack", task_id="task_1"
     )
     assert submitted.approval is not None

@@ -11,7 +11,7 @@ import pytest
 
 from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.intake.inbox.intake import SweepResult
+from supervisor_core.intake.inbox import SweepResult
 from supervisor_core.workers.context import open_doors
 from tests.integration.intake.test_flag_intake import SECRET, Scene
 from tests.support.configurations import configured

@@ -16,7 +16,6 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import observer
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
@@ -93,9 +92,7 @@ def with_approvals(ledger: Ledger, folder: Path, terms: str = "") -> Gateway:
 def gateway_of(ledger: Ledger, folder: Path) -> Gateway:
     config = load_supervisor_config(folder / "config.yaml", environ={})
     doors = replace(open_doors(config), processes=FakeProcesses(), ledger=ledger)
-    return Gateway(
-        config, LocalCarrier(ledger), Approvals(ledger, lambda: config, observer(lambda: doors), FakeRights())
-    )
+    return Gateway(config, ledger, Approvals(ledger, lambda: config, observer(lambda: doors), FakeRights()))
 
 
 @pytest.mark.parametrize(("door", "runs"), [("cli", True), ("slack", False), ("flag", False)])

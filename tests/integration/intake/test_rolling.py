@@ -130,7 +130,7 @@ def test_failures_beyond_the_limit_halt_it_and_pass_nobody_over(host: Rolling) -
     assert host.decide(host.end_of_all) is RollingState.HALTED
     assert host.free() == set(), "the rest of the batch doesn't start either"
     assert not any(not_begun(job) for job in host.of("t1"))
-    assert host.changes.status("t1").change.last.reason == "w1: It did not work; w2: It did not work"
+    assert host.changes.status("t1").change.reason == "w1: It did not work; w2: It did not work"
     host.changes.move("t1", RollingMove.CONTINUE, ANNA, "slack", NOW)
     assert host.decide(host.end_of_all) is RollingState.RUNNING
     assert host.free() == {"w3"}
@@ -147,7 +147,7 @@ def test_a_worker_that_is_not_healthy_halts_it_after_a_while(host: Rolling) -> N
     assert not chore.work(host.end_of_all + MINUTE)
     assert chore.due_at() == host.end_of_all + 2 * MINUTE
     assert host.decide(host.end_of_all + 2 * MINUTE) is RollingState.HALTED
-    assert host.changes.status("t1").change.last.reason == "w1: not healthy after 2 min: down (exited)"
+    assert host.changes.status("t1").change.reason == "w1: not healthy after 2 min: down (exited)"
 
 
 def test_a_silent_host_is_not_healthy(host: Rolling) -> None:

@@ -21,7 +21,7 @@ from supervisor_core.intake import scheduler as module
 from supervisor_core.intake import ticker as ticking
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.scheduler import ApprovalsChore, Chore, Scheduler, SchedulerDoors
+from supervisor_core.intake.scheduler import ApprovalsChore, Chore, Scheduler
 from supervisor_core.intake.ticker import Ticker
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
@@ -63,8 +63,7 @@ class Running:
         if chores:
             self.service = Scheduler(desk.ledger, Blocking(), chores, Ticker(QUICK_SECONDS), self._count)
         else:
-            doors = SchedulerDoors(Blocking(), self._count, lambda _: {})
-            self.service = build_scheduler(desk.parts, desk.approvals, doors)
+            self.service = build_scheduler(desk.parts, desk.approvals, Blocking(), lambda _: {}, self._count)
 
     def _count(self) -> None:
         self.filed += 1
@@ -196,17 +195,6 @@ def test_a_chore_that_fails_is_told_of_keeps_no_other_from_its_work_and_recovers
         broken.error = None
         well = partial(lambda service: not service.problem(), scheduler.service)
         wait_until(well, 10, "it is well again")
-
-
-@pytest.mark.usefixtures("no_tick")
-def test_it_looks_when_it_is_told_to(desk: Desk, tmp_path: Path) -> None:
-    """As a shell has it told that voted in a program of its own."""
-    with running(desk) as scheduler:
-        approval_id = ask(desk)
-        with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
-            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
-        scheduler.wake()
-        scheduler.until(S.EXECUTING)
 
 
 class Hanging:

@@ -16,11 +16,11 @@ from supervisor_core.commands.definitions import Right
 from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.schedules.rows import TOLD
 from supervisor_core.intake.schedules.rules import PATIENCE, RunState, Schedule
 from supervisor_core.intake.schedules.runner import ScheduledAnswer, SchedulesChore
 from supervisor_core.intake.schedules.service import (
     MOST,
+    TOLD,
     NameTaken,
     NoSuchSchedule,
     Schedules,
@@ -289,14 +289,6 @@ def test_clocks_that_are_set_back_a_little_run_nothing_twice(planned: Planned) -
     assert not planned.chore.work(NOW - 5 * MINUTE)
     assert not planned.chore.work(NOW + 5 * MINUTE)
     assert planned.chore.work(NOW + 10 * MINUTE)
-
-
-def test_what_its_target_means_is_found_out_each_time(planned: Planned) -> None:
-    planned.add('schedule add all "hourly" pause all')
-    del planned.desk.document["workers"]["South"]
-    planned.desk.configure()
-    assert planned.chore.work(NOW + 30 * MINUTE)
-    assert [job.worker_id for job in planned.desk.jobs(planned.one().schedule.last_task_id)] == ["North"]
 
 
 def test_a_worker_that_is_gone_is_refused_and_never_taken_for_the_label_of_another(planned: Planned) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from supervisor_core.common import crashpoints
 from supervisor_core.workers.pauses import is_watcher_paused
-from tests.support.daemon.single_passes import ME, carry_out, state, working
-from tests.support.homes import Home, a_home, demo_command
+from tests.support.daemon.single_passes import ME, carry_out, state
+from tests.support.homes import Home, a_home
 from tests.support.intake.handler_hosts import FakeHost
 
 
@@ -79,14 +79,3 @@ def test_the_note_of_a_pause_is_in_status_with_and_without_a_daemon(home: Home) 
         reason = home.json("status")["workers"][0]["reason"]
         assert reason.endswith("hotfix; wait for the new disk, see #42"), reason
         home.supervisor("daemon", "stop")
-
-
-@pytest.mark.parametrize("words", ["ignore-term", "fork", "daemonize"])
-def test_pause_ends_a_worker_that_ignores_term_and_one_that_forks(tmp_path: Path, words: str) -> None:
-    worker = {"command": demo_command("--misbehave", words), "start_grace_seconds": 0.2, "stop_timeout_seconds": 1}
-    with a_home(tmp_path / "home", {"OrionMX": worker}) as home:
-        working(home)
-        result = carry_out(home, "pause")
-        assert result["success"], result
-        assert result["details"]["killed"], "somebody did not end when asked"
-        assert home.everybody() == []

@@ -31,7 +31,6 @@ from supervisor_core.workers.context import HostContext
 from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.ledger_rows import NOW, a_new_job, opened
-from tests.support.waiting import wait_until
 
 CARD = {"channel": "C0OPS"}
 
@@ -148,14 +147,6 @@ def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(
     assert words[-2] == f"step {MOST_PROGRESS - 2}"
 
 
-def test_a_job_that_has_ended_takes_no_more_steps(bench: Bench) -> None:
-    tellers: list[Callable[[str], None]] = []
-    bench.carry_out(lambda host: tellers.append(host.progress))
-    before = bench.changed()
-    tellers[0]("too late")
-    assert (bench.words(), bench.changed()) == ([], before)
-
-
 def test_a_ledger_that_does_not_take_a_step_and_a_listener_that_fails_harm_no_handler(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,20 +218,6 @@ def test_on_a_terminal_each_step_is_there_while_the_command_goes_on(home: Home) 
     assert outcome.startswith("ok: Restarted OrionMX")
     assert "restart of OrionMX: starting OrionMX" in home.daemon_log()
     assert "restart_watcher" not in home.daemon_log(), "the log has the command's own name"
-
-
-def test_for_programs_there_is_one_document_with_the_steps_beside_the_details(home: Home) -> None:
-    home.start_daemon()
-    (pid,) = home.running_copies("OrionMX")
-    said = home.json("send", "pause", "--wait")
-    (step,) = said["progress"]
-    assert (set(step), step["words"]) == ({"at", "words"}, f"stopping OrionMX (pid {pid})")
-    assert "progress" not in said["details"]
-    result = wait_until(lambda: home.result("pause", said["task_id"]), 20, "there is a result")
-    assert result is not None
-    assert result["progress"] == said["progress"]
-    assert home.json("send", "resume", "--wait")["progress"][0]["words"] == "starting OrionMX"
-    assert home.json("send", "diagnostics", "--wait")["progress"] == []
 
 
 def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Home) -> None:

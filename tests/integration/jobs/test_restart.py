@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -108,20 +107,6 @@ def test_a_worker_that_hangs_is_killed_and_a_new_one_works(home: Home, word: str
     wait_until(lambda: home.worker("OrionMX")["health"] == "healthy", 10, "the new one is healthy")
 
 
-def test_while_it_is_under_way_status_says_so_and_nobody_is_alarmed(tmp_path: Path) -> None:
-    worker = {"command": demo_command("--misbehave", "ignore-term"), "start_grace_seconds": 0.2}
-    with a_home(tmp_path / "home", {"OrionMX": worker}) as home:
-        home.start_daemon()
-        (old,) = home.running_copies("OrionMX")
-        wait_until(lambda: beat_of(home), 20, "it beats, and so ignores TERM")
-        task_id = home.json("send", "restart")["task_id"]
-        wait_until(lambda: home.worker("OrionMX")["state"] == "stopping", 10, "it is under way")
-        assert home.worker("OrionMX")["fine"]
-        os.kill(old, signal.SIGKILL)  # else it would take its whole time limit
-        wait_until(lambda: home.audit(task_id), 10, "it is done")
-        assert home.running_copies("OrionMX") != [old]
-
-
 def test_a_daemon_that_is_told_to_stop_finishes_the_restart_in_hand(tmp_path: Path) -> None:
     times = {"stop_timeout_seconds": 20, "start_grace_seconds": 0.5}
     worker = {"command": demo_command("--misbehave", "ignore-term"), **times}
@@ -138,47 +123,6 @@ def test_a_daemon_that_is_told_to_stop_finishes_the_restart_in_hand(tmp_path: Pa
         (row,) = home.audit()
         assert row["outcome"] == "success", row["details_json"]
         assert home.running_copies("OrionMX") == [json.loads(row["details_json"])["result"]["new_pid"]]
-
-
-@pytest.mark.parametrize(("word", "descendants"), [("fork", 2), ("daemonize", 1)])
-def test_nobody_of_the_old_tree_is_left_beside_the_new_worker(home: Home, word: str, descendants: int) -> None:
-    """Its descendants ignore TERM; with `daemonize` they left its session, and their parent is gone."""
-    home.start_daemon()
-    misbehave(home, word)
-    wait_until(lambda: sum(map(ignores_term, home.everybody())) == descendants, 20, "they ignore TERM")
-    old = set(home.everybody())
-    (home.folder / "OrionMX.control").unlink()
-    outcome = home.json("send", "restart", "--wait")
-    assert outcome["success"], outcome
-    assert outcome["details"]["killed"]
-    assert not old & set(home.everybody())
-    new = [outcome["details"]["new_pid"]]  # a process has its command line a moment after it exists
-    wait_until(lambda: home.running_copies("OrionMX") == new, 10, "only the new one runs")
-
-
-def ignores_term(pid: int) -> bool:
-    """Whether TERM no longer ends this process."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
-    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
-    return bool(ignored >> (signal.SIGTERM - 1) & 1)
-
-
-def test_beside_what_can_not_be_killed_nothing_is_started(home: Home) -> None:
-    home.start_daemon(program=(sys.executable, "-m", "tests.support.programs.unkillable"))
-    (pid,) = home.running_copies("OrionMX")
-    sent = home.supervisor("send", "restart", "--wait")
-    assert sent.returncode == 1
-    assert "OrionMX is stuck" in sent.stdout
-    assert f"pid {pid}" in sent.stdout
-    assert "It wasn't started again" in sent.stdout
-    assert home.running_copies("OrionMX") == [pid]
-    (row,) = home.audit()
-    details = json.loads(row["details_json"])["result"]
-    assert (row["outcome"], details["old_pid"], details["new_pid"]) == ("failure", pid, None)
-    assert home.worker("OrionMX")["state"] == "stuck"
 
 
 def test_a_person_starts_a_paused_worker_once_and_it_comes_up_paused(home: Home) -> None:
@@ -240,16 +184,6 @@ def test_a_worker_that_dies_at_its_start_is_said_to_be_down_with_its_last_words(
         again = home.json("send", "restart", "--wait")
         assert (again["success"], again["details"]["was_running"]) == (True, False)
         assert home.worker("OrionMX")["pid"] == again["details"]["new_pid"] != old
-
-
-def test_what_a_dead_worker_left_behind_is_ended_first(place: Place) -> None:
-    place.running()
-    helper = place.processes.help_with("OrionMX")
-    place.processes.die("OrionMX")
-    outcome = place.restart()
-    assert (outcome.success, outcome.details["was_running"]) == (True, False)
-    assert outcome.details["killed"] == [str(helper)]
-    assert place.processes.lives[helper.identity].ended
 
 
 def test_what_was_stuck_may_be_restarted_when_it_is_no_longer(place: Place) -> None:

@@ -10,7 +10,7 @@ import pytest
 from supervisor_core.common import crashpoints
 from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.workers.pauses import Pause, is_watcher_paused
-from tests.support.daemon.single_passes import carry_out, working
+from tests.support.daemon.single_passes import carry_out
 from tests.support.homes import Home, a_home
 from tests.support.intake.handler_hosts import FakeHost
 
@@ -63,13 +63,6 @@ def test_a_start_that_fails_says_that_nothing_runs_only_where_nothing_does(
 def home(tmp_path: Path) -> Iterator[Home]:
     with a_home(tmp_path / "home") as made:
         yield made
-
-
-def test_resume_watcher_already_running(home: Home) -> None:
-    pid = working(home)
-    result = carry_out(home, "resume")
-    assert (result["success"], result["details"]["already_running"], result["details"]["pid"]) == (True, True, pid)
-    assert home.running_copies("OrionMX") == [pid]
 
 
 def test_resume_watcher_that_dies_at_once_is_a_failure_with_the_end_of_its_stderr(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.definitions import Spread
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState, not_begun
-from supervisor_core.jobs.queries import ORDERED
+from supervisor_core.jobs.rows import ORDERED
 from tests.support.intake.command_queue import Host
 from tests.support.sampling import examples
 from tests.support.storage.ledger_rows import count_pending, opened
@@ -37,29 +37,6 @@ def free(host: Host, task_id: str | None = None) -> set[str]:
     return host.ledger.read(lambda connection: jobs.workers_with_work(connection, task_id))
 
 
-@pytest.mark.parametrize("name", AT_ONCE)
-def test_the_rest_begins_on_all_at_once(host: Host, name: str) -> None:
-    host.submit(name, WORKERS)
-    assert free(host) == set(WORKERS)
-    for worker in reversed(WORKERS):
-        assert host.take(worker)
-        host.begin(worker)
-    for worker in WORKERS:
-        host.end(worker, well=False)
-    assert not any(not_begun(job) for job in host.all())
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_what_changes_something_goes_from_one_worker_to_the_next(host: Host, name: str) -> None:
-    task = host.submit(name, WORKERS)
-    for place, worker in enumerate(WORKERS):
-        assert free(host) == free(host, task) == {worker}
-        assert [host.take(other) for other in WORKERS[place + 1 :]] == [None] * (2 - place)
-        assert host.run(worker)
-    assert free(host) == set()
-    assert host.told(task) == [(worker, "success") for worker in WORKERS]
-
-
 def test_a_restart_runs_on_a_few_workers_at_once_and_after_a_failure_no_new_ones_begin(tmp_path: Path) -> None:
     with opened(tmp_path / "var") as ledger:
         host = Host(ledger, parallel=2)
@@ -75,19 +52,6 @@ def test_a_restart_runs_on_a_few_workers_at_once_and_after_a_failure_no_new_ones
         assert free(host) == set()
         assert host.told(task)[:2] == [("North", "success"), ("West", "failure")]
         assert [each.worker_id for each in host.of(task) if not_begun(each)] == ["South", "East", "Far"]
-
-
-def test_what_is_begun_when_another_worker_fails_comes_to_its_own_end(tmp_path: Path) -> None:
-    with opened(tmp_path / "var") as ledger:
-        host = Host(ledger, parallel=2)
-        task = host.submit("restart", WORKERS)
-        for worker in ("West", "North"):
-            host.take(worker)
-            host.begin(worker)
-        host.end("North", well=False)
-        host.end("West")
-        assert sorted(host.told(task)) == [("North", "failure"), ("South", "failure"), ("West", "success")]
-        assert [each.worker_id for each in host.of(task) if not_begun(each)] == ["South"]
 
 
 def test_after_the_first_failure_nobody_else_begins_and_each_of_them_is_told(host: Host) -> None:

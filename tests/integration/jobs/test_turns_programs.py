@@ -12,7 +12,6 @@ import yaml
 from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.daemon.single_passes import log_of
 from tests.support.homes import a_home
-from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
 WORKERS = ("West", "North", "South")
@@ -95,24 +94,6 @@ def test_for_a_pass_a_worker_that_was_removed_keeps_nobody_waiting(home: Host, w
     told = [("West", "failure"), ("North", "success" if goes_on else "failure")]
     assert [(row["target_id"], row["outcome"]) for row in home.audit(task)][:2] == told
     assert len(home.audit(task)) == (2 if goes_on else len(WORKERS))
-
-
-def test_for_a_pass_a_part_that_was_cut_off_on_a_removed_worker_keeps_nobody_waiting(home: Host) -> None:
-    task = home.json("send", "restart all --keep-going")["task_id"]
-    home.supervisor("once", "--worker-id", "West", program=armed("handler:before"))
-    home.configure({"North": SLEEPER, "South": SLEEPER})
-    home.supervisor("once", "--worker-id", "North", "--heal")
-    told = [(row["target_id"], row["outcome"]) for row in home.audit(task)]
-    assert told == [("West", "interrupted"), ("North", "success")]
-
-
-def test_the_daemon_ends_the_part_of_a_worker_that_was_removed_and_goes_on(home: Host) -> None:
-    task = home.json("send", "restart all --keep-going")["task_id"]
-    home.configure({"North": SLEEPER, "South": SLEEPER})
-    home.start_daemon()
-    wait_until(lambda: len(home.audit(task)) == len(WORKERS), 20, "all have ended")
-    outcomes = [(row["target_id"], row["outcome"]) for row in home.audit(task)]
-    assert outcomes == [("West", "failure"), ("North", "success"), ("South", "success")]
 
 
 def test_a_restart_of_all_goes_on_where_the_daemon_was_stopped_and_started_again(home: Host) -> None:

@@ -32,7 +32,7 @@ from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import audit_log, sightings
+from supervisor_core.storage.tables import audit_log, envelopes
 from tests.support.programs.warm import forked
 from tests.support.storage.ledger_rows import count_pending
 from tests.support.waiting import wait_until
@@ -198,16 +198,18 @@ def test_of_a_group_the_one_that_raises_is_undone_alone(ledger: Ledger, folder: 
 
 
 def test_one_that_breaks_a_rule_of_the_tables_is_undone_alone(ledger: Ledger) -> None:
+    row = {"key": "x", "kind": "x", "payload_json": "{}", "state": "received", "received_at": NOW}
+
     def twice(connection: Connection) -> None:
         for _ in range(2):
-            connection.execute(sightings.insert(), {"name": "x", "fingerprint": "x", "first_seen_at": NOW})
+            connection.execute(envelopes.insert(), row)
 
     with Held(ledger):
         bad, good = ledger.submit(twice), ledger.submit(appending(1))
     with pytest.raises(IntegrityError):
         bad.result(5)
     assert good.result(5).audit_id == 1
-    assert ledger.read(lambda c: c.execute(select(func.count(sightings.c.name))).scalar()) == 0
+    assert ledger.read(lambda c: c.execute(select(func.count(envelopes.c.key))).scalar()) == 0
 
 
 def test_what_a_caller_no_longer_wants_is_not_written(ledger: Ledger) -> None:
@@ -451,8 +453,9 @@ def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_the
 WRITE_ELSEWHERE = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])
-row = ("Other", "x", "2026")
-connection.execute("INSERT INTO sightings_t (name, fingerprint, first_seen_at) VALUES (?, ?, ?)", row)
+row = ("Other", "x", "{}", "received", "2026")
+columns = "key, kind, payload_json, state, received_at"
+connection.execute(f"INSERT INTO envelopes_t ({columns}) VALUES (?, ?, ?, ?, ?)", row)
 connection.commit()
 connection.close()
 """
@@ -465,7 +468,7 @@ def test_a_ledger_that_is_opened_twice_in_one_process_sees_what_others_write(fol
     with opened(folder):
         pass
     subprocess.run([sys.executable, "-c", WRITE_ELSEWHERE, str(folder / LEDGER_FILE)], check=True)
-    assert ledger.read(lambda connection: connection.execute(select(sightings.c.name)).scalars().all()) == ["Other"]
+    assert ledger.read(lambda connection: connection.execute(select(envelopes.c.key)).scalars().all()) == ["Other"]
     ledger.write(lambda connection: chain.append(connection, HOST, entry(1), NOW))
     with opened(folder) as again:
         assert len(again.read(lambda connection: connection.execute(select(audit_log.c.audit_id)).all())) == 2

@@ -18,8 +18,8 @@ from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import grammar_context, load_supervisor_config
 from supervisor_core.daemon.execution import execute
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
@@ -116,11 +116,11 @@ class CodeHost:
 
     def do(self, words: str, **params: Any) -> Done:
         """Carry it out, for one worker after the other."""
-        carrier = LocalCarrier(self.ledger)
-        issued = Gateway(self.config, carrier, approvals_of(self.config, self.ledger)).submit(
+        issued = Gateway(self.config, self.ledger, approvals_of(self.config, self.ledger)).submit(
             self.command(words, **params), ANNA, "cli"
         )
-        outcomes = {job.worker_id: execute(job, self.host, self.ledger) for job in carrier.carried(issued.task_id)}
+        filed = self.ledger.read(lambda connection: jobs.of_task(connection, issued.task_id))
+        outcomes = {job.worker_id: execute(job, self.host, self.ledger) for job in filed}
         for outcome in outcomes.values():
             assert outcome is not None
             json.dumps(dict(outcome.details))

@@ -14,7 +14,6 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.intake.approvals.observed_state import observer
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState, Choice
 from supervisor_core.intake.approvals.service import Approvals
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.workers.context import open_doors
@@ -30,7 +29,7 @@ class ApprovalHome(Home):
         """Somebody in Slack asks."""
         config = load_supervisor_config(self.config)
         with opened_ledger(config) as ledger:
-            gateway = Gateway(config, LocalCarrier(ledger), approvals_of(config, ledger))
+            gateway = Gateway(config, ledger, approvals_of(config, ledger))
             approval = gateway.submit(gateway.parse(words), ANNA, "slack").approval
         assert approval is not None
         return approval

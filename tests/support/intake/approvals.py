@@ -16,7 +16,6 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.wiring import build_approvals
 from supervisor_core.intake.approvals.rules import Approval
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -70,7 +69,7 @@ class Desk:
     @property
     def gateway(self) -> Gateway:
         """The way in."""
-        return Gateway(self.config, LocalCarrier(self.ledger), self.approvals)
+        return Gateway(self.config, self.ledger, self.approvals)
 
     def ask(
         self, words: str = "restart North hotfix", task_id: str = "task_1", by: Issuer = ANNA, at: datetime = NOW

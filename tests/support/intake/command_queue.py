@@ -9,8 +9,7 @@ from typing import Any
 
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer, Outcome
-from supervisor_core.intake.filing import LocalCarrier
-from supervisor_core.jobs import queries as turns
+from supervisor_core.intake.filing import enqueue
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, JobState
 from supervisor_core.storage.audit.search import AuditFilter, search
@@ -38,7 +37,7 @@ class Host:
         task_id = f"t{self._tasks}"
         checked = check_params(CATALOG[name], params)
         command = Command(name, ",".join(workers), tuple(workers), checked, "hotfix", ANNA, task_id)
-        LocalCarrier(self.ledger).carry(command, door, self._tick())
+        enqueue(self.ledger, command, door, self._tick())
         return task_id
 
     def take(self, worker_id: str) -> Job | None:
@@ -115,7 +114,7 @@ class Host:
             return
         for number in range(1, self._tasks + 1):
             siblings = self.of(f"t{number}")
-            if not turns.is_sequential(siblings[0]):
+            if not jobs.is_sequential(siblings[0]):
                 continue
             at_work = [job for job in siblings if job.state in (JobState.CLAIMED, JobState.STARTED)]
             assert len(at_work) <= 1

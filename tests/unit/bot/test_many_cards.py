@@ -11,7 +11,7 @@ from bot.views.cards.next_steps import CardContext
 from bot.views.cards.preview import IN_A_THREAD, preview_blocks, previews_as_text
 from supervisor_core.code.watch.rules import Bake, BakeState
 from supervisor_core.commands.command import Outcome
-from supervisor_core.intake.rolling.rules import LastDecision, RollingChange, RollingTerms
+from supervisor_core.intake.rolling.rules import RollingChange, RollingTerms
 from supervisor_core.jobs.model import Job, JobState, RollingState
 from tests.support.golden import are_as_last_seen
 from tests.support.intake.approval_states import seen
@@ -42,7 +42,8 @@ def rolling(state: RollingState, released: int = 3, /, **failures: str) -> CardC
         released,
         NOW,
         RollingTerms("10%"),
-        LastDecision(NOW, ANNA),
+        NOW,
+        ANNA,
         told,
     )
     return CardContext(rolling=change, asks={"undo"})

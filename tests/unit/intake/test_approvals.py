@@ -33,31 +33,6 @@ NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 ASKER = Issuer("slack:T0/U0ANNA", "anna")
 PEOPLE = [ASKER, *(Issuer(f"slack:T0/U{number}", f"person {number}") for number in range(5))]
 
-LEGAL = {
-    (S.PENDING, M.APPROVE): S.APPROVED,
-    (S.PENDING, M.DENY): S.DENIED,
-    (S.PENDING, M.CANCEL): S.CANCELLED,
-    (S.PENDING, M.EXPIRE): S.EXPIRED,
-    (S.PENDING, M.OVERTAKE): S.STALE,
-    (S.APPROVED, M.EXECUTE): S.EXECUTING,
-    (S.APPROVED, M.FAIL): S.FAILED,
-    (S.APPROVED, M.CANCEL): S.CANCELLED,
-    (S.APPROVED, M.EXPIRE): S.EXPIRED,
-    (S.APPROVED, M.OVERTAKE): S.STALE,
-    (S.EXECUTING, M.SUCCEED): S.DONE,
-    (S.EXECUTING, M.FAIL): S.FAILED,
-}
-
-
-@pytest.mark.parametrize("move", Move)
-@pytest.mark.parametrize("state", ApprovalState)
-def test_each_move_leads_where_it_should_or_is_refused(state: ApprovalState, move: Move) -> None:
-    if (state, move) in LEGAL:
-        assert after(state, move) is LEGAL[state, move]
-    else:
-        with pytest.raises(IllegalApprovalMove, match=f"that is {state} can't {move}"):
-            after(state, move)
-
 
 def vote(who: Issuer, choice: Choice = Choice.APPROVE, minutes: int = 1) -> Vote:
     return Vote(who, choice, NOW + timedelta(minutes=minutes))

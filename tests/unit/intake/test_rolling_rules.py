@@ -14,12 +14,10 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.intake.rolling.rules import (
     BatchVerdict,
     BatchWorker,
-    LastDecision,
     RollingChange,
     RollingTerms,
     by_checkout,
     decide,
-    of_one_batch,
     plan_batches,
     rolling_terms,
 )
@@ -38,17 +36,12 @@ CHANGE = RollingChange(
     released=2,
     released_at=NOW,
     terms=RollingTerms(healthy=2 * MINUTE, max_failures=1),
-    last=LastDecision(NOW, Issuer("cli:anna", "anna")),
+    decided_at=NOW,
+    decided_by=Issuer("cli:anna", "anna"),
 )
 WELL = BatchWorker("w1", ended_at=NOW, fine=True, since=NOW - MINUTE, condition="healthy")
 DOWN = BatchWorker("w2", ended_at=NOW, since=NOW + MINUTE, condition="down (exited with code 1)")
-FAILED = BatchWorker("w3", ended_at=NOW, error="It did not work.")
 AT_WORK = BatchWorker("w4")
-
-
-def test_a_command_without_these_options_is_no_rolling_change() -> None:
-    assert rolling_terms({"reset": False}) is None
-    assert of_one_batch({"reset": False}) == {"reset": False}
 
 
 @pytest.mark.parametrize(
@@ -64,10 +57,6 @@ def test_any_of_the_options_makes_it_rolling_and_the_others_have_defaults(
     params: dict[str, Any], terms: RollingTerms
 ) -> None:
     assert rolling_terms(params) == terms
-
-
-def test_the_host_of_a_batch_gets_a_command_that_is_not_rolling_and_goes_on_after_a_failure() -> None:
-    assert of_one_batch({"batch": "10%", "healthy": 60, "reset": False}) == {"reset": False, "keep_going": True}
 
 
 def test_the_first_batch_is_one_worker_and_the_others_have_the_size() -> None:
@@ -107,11 +96,6 @@ def test_it_waits_for_jobs_and_for_the_time_in_which_the_batch_must_stay_healthy
     assert decide(CHANGE, [AT_WORK], NOW + MINUTE).due_at is None
 
 
-def test_a_healthy_batch_releases_the_next_one_and_the_last_one_finishes() -> None:
-    assert decide(CHANGE, [WELL], NOW + 2 * MINUTE).verdict is BatchVerdict.RELEASE
-    assert decide(replace(CHANGE, released=3), [WELL], NOW + 2 * MINUTE).verdict is BatchVerdict.FINISH
-
-
 def test_an_interruption_starts_the_time_again() -> None:
     back = replace(WELL, since=NOW + MINUTE)
     assert decide(CHANGE, [back], NOW + 2 * MINUTE).due_at == NOW + 3 * MINUTE
@@ -125,15 +109,3 @@ def test_a_worker_that_is_not_healthy_in_time_is_a_failure() -> None:
     assert dict(gone_on.failures) == {"w2": "not healthy after 4 min: down (exited with code 1)"}
     at_once = replace(CHANGE, terms=RollingTerms(healthy=timedelta(0)))
     assert decide(at_once, [DOWN], NOW).due_at == NOW + MINUTE, "it has a minute in any case"
-
-
-def test_one_failure_too_many_halts_it_at_once_and_names_the_workers() -> None:
-    halted = decide(replace(CHANGE, failures={"w0": "interrupted"}), [FAILED, AT_WORK], NOW)
-    assert halted.verdict is BatchVerdict.HALT
-    assert halted.reason == "w0: interrupted; w3: It did not work."
-
-
-def test_continued_after_a_halt_it_goes_on_until_there_is_one_more() -> None:
-    known = replace(CHANGE, terms=RollingTerms(healthy=2 * MINUTE), failures={"w3": "It did not work."}, accepted=1)
-    assert decide(known, [FAILED, WELL], NOW + 2 * MINUTE).verdict is BatchVerdict.RELEASE
-    assert decide(known, [FAILED, replace(FAILED, worker_id="w5")], NOW).verdict is BatchVerdict.HALT

@@ -11,7 +11,7 @@ import pytest
 from apscheduler.schedulers import base
 
 from supervisor_core.intake import ticker as ticking
-from supervisor_core.intake.ticker import CHECK, Ticker
+from supervisor_core.intake.ticker import Ticker
 
 QUICK_SECONDS, FAR_SECONDS = 0.05, 3600.0
 
@@ -45,10 +45,6 @@ async def tick(checks: Checks) -> None:
             await checks.enough.wait()
 
 
-def test_the_job_checks_on_and_on() -> None:
-    asyncio.run(tick(Checks()))
-
-
 def test_a_check_that_raises_is_logged_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(tick(Checks(RuntimeError("a mistake"), ValueError("another"))))
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR] * 2
@@ -59,36 +55,6 @@ def test_a_check_that_hangs_is_cut_off_and_the_next_one_comes(caplog: pytest.Log
     asyncio.run(tick(checks))
     errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert (checks.cut_off, errors) == (2, [])
-
-
-def test_the_end_cuts_off_a_check_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        begun = asyncio.Event()
-
-        async def hang() -> None:
-            begun.set()
-            await asyncio.Event().wait()
-
-        with Ticker(0.5).ticking(hang):
-            await begun.wait()
-        await asyncio.sleep(0.01)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(story())
-    assert caplog.records == []
-
-
-def test_no_run_is_dropped_and_none_comes_twice() -> None:
-    async def story() -> None:
-        ticker = Ticker(FAR_SECONDS)
-        with ticker.ticking(Checks()):
-            ticker.at("row", datetime.now(UTC) + timedelta(hours=1), lambda: None)
-            assert ticker.jobs is not None
-            for job in ticker.jobs.get_jobs():
-                assert (job.coalesce, job.misfire_grace_time) == (True, None)
-            assert {job.id for job in ticker.jobs.get_jobs()} == {CHECK, "row"}
-
-    asyncio.run(story())
 
 
 def test_it_calls_at_a_moment_and_the_newest_moment_of_a_name_counts() -> None:

@@ -14,7 +14,6 @@ import pytest
 from supervisor_core.cli.host import approvals_of
 from supervisor_core.code.recovery import report_interrupted
 from supervisor_core.daemon.execution import execute
-from supervisor_core.intake.filing import LocalCarrier
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -42,11 +41,10 @@ class Place:
 
     def cut_off(self, *installed: str, when: str = "installing") -> str:
         """Kill it when this begins; by then pip has come so far. The id of the command."""
-        carrier = LocalCarrier(self.host.ledger)
-        issued = Gateway(self.host.config, carrier, approvals_of(self.host.config, self.host.ledger)).submit(
+        issued = Gateway(self.host.config, self.host.ledger, approvals_of(self.host.config, self.host.ledger)).submit(
             self.host.command("update-deps"), ANNA, "cli"
         )
-        (job,) = carrier.carried(issued.task_id)
+        (job,) = self.host.ledger.read(lambda connection: jobs.of_task(connection, issued.task_id))
 
         def heard(job: Job) -> None:
             if self._job(job.task_id).progress[-1].words.startswith(when):

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
-from supervisor_core.intake.filing import LocalCarrier
+from supervisor_core.intake.filing import enqueue
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.audit.search import AuditFilter, search
@@ -59,7 +59,7 @@ def send(world: World, name: str, workers: Sequence[str], task_id: str, **params
     now = datetime.now(UTC)
     checked = check_params(CATALOG[name], params)
     command = Command(name, "all", tuple(workers), checked, None, Issuer("cli:anna", "anna"), task_id)
-    LocalCarrier(world.parts.ledger).carry(command, "cli", now)
+    enqueue(world.parts.ledger, command, "cli", now)
     world.reconciler.wake(world.parts.ledger.read(jobs.workers_with_work))
     return task_id
 

@@ -1,1 +1,0 @@
-"""Flag files from the drive: checked, filed as jobs or rejected, each exactly once."""
