@@ -39,7 +39,6 @@ class SlackPlugin:
         return SLACK_CHECKS
 
     def manifest(self) -> str:
-        """The manifest of the Slack app."""
         from bot.scopes import manifest
 
         return manifest()

@@ -171,7 +171,6 @@ class SlackService(Chat):
         return self._link.others if self._link else ""
 
     def figures(self) -> dict[str, float]:
-        """The connection, for the metrics."""
         link = self._link
         if link is None:
             return {"connected": 0.0}
@@ -243,7 +242,6 @@ class SlackService(Chat):
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _handlers_now(self) -> RequestHandlers:
-        """The handlers by the configuration in force."""
         if self._handlers is None:
             raise TemporaryError("The supervisor is just starting.", remedy="Try again.")
         return self._handlers

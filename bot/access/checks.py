@@ -104,7 +104,6 @@ class AccessChecks:
 
 
 def is_old(request: Request) -> bool:
-    """True for a request that is too old to run."""
     return datetime.now(UTC) - (request.said_at or request.at) > MAX_AGE
 
 
@@ -126,7 +125,6 @@ class AllowedCommands:
 
     @property
     def workers(self) -> int:
-        """The number of workers on this host."""
         return len(self._config.workers)
 
     def known(self, person: Person | None) -> list[CommandDefinition]:
@@ -134,7 +132,6 @@ class AllowedCommands:
         return [each for each in CATALOG.values() if may_see(person, each, self._access.rules)]
 
     def in_a_form(self, person: Person | None) -> list[CommandDefinition]:
-        """The commands that have a form on this host."""
         return [
             each
             for each in self.known(person)

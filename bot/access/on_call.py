@@ -42,7 +42,6 @@ class OnCallUsers:
     answer: OnCallAnswer
 
     def as_json(self) -> dict[str, Any]:
-        """For the audit trail."""
         return {**self.answer.as_json(), "users": sorted(self.users)}
 
 
@@ -68,7 +67,6 @@ class OnCallPeople:
         return await self._elsewhere(self._directory.ask, source) if self._directory and source else None
 
     async def users(self, answer: OnCallAnswer) -> OnCallUsers:
-        """The people of an answer in Slack."""
         found = await asyncio.gather(*(self._user(who) for who in answer.people))
         return OnCallUsers(frozenset(filter(None, found)), answer)
 

@@ -99,8 +99,6 @@ class AccessRules:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason for a refusal."""
-
     missing: str
     """The missing role, list such as `commands.restart`, place or identity."""
     words: str

@@ -49,8 +49,6 @@ class DemoError(SupervisorError):
 
 
 class DemoHost:
-    """One host in a folder."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.config = folder / "config.yaml"
@@ -75,7 +73,6 @@ class DemoHost:
             raise DemoError(f"The repository can't be created: {error}\n{output}") from error
 
     def configure(self, document: Mapping[str, Any]) -> None:
-        """Write the configuration."""
         text = yaml.safe_dump({**document, "metrics": {"bind": ""}}, sort_keys=False, width=1000)
         self.config.write_text(text, encoding="utf-8")
 

@@ -52,8 +52,6 @@ COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class BotIdentity:
-    """The bot, as Slack knows it."""
-
     user: str
     team_id: str
     bot_id: str

@@ -68,7 +68,6 @@ class SlackQueries:
 
     @classmethod
     def of(cls, credentials: SlackCredentials, network: Network) -> SlackQueries:
-        """With a client of its own."""
         client = web_client(credentials, int(CALL_SECONDS))
         connect_by(network, client)
         return cls(client)
@@ -114,7 +113,6 @@ class SlackQueries:
 
 
 def refused(error: SlackRefusalError) -> Mapping[str, Any]:
-    """A refusal in place of an answer."""
     return {"error": error.word, "reason": str(error)}
 
 

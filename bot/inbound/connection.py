@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 
 class ConnectionEnd(StrEnum):
-    """The reason for the end of a connection."""
-
     REFRESH = "refresh_requested"
     TOO_MANY = "too_many_websockets"
     DISABLED = "link_disabled"
@@ -123,7 +121,6 @@ class Connection:
         await self._socket.send_str(json.dumps(answer))
 
     async def close(self, reason: ConnectionEnd = ConnectionEnd.CLOSED) -> None:
-        """Close it for this reason."""
         self.reason = reason
         await self._close()
 

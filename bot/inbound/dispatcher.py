@@ -75,7 +75,6 @@ class EnvelopeDispatcher:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, received: StoredEnvelope) -> None:
-        """Handle an envelope in the background."""
         self._waiting.append(received)
         if self._starting is None or self._starting.done():
             self._starting = self._run(self._start_all(), "starting handlers")
@@ -160,7 +159,6 @@ class EnvelopeDispatcher:
 
 
 def sender_of(received: StoredEnvelope) -> str:
-    """The sender, whose envelopes are handled in order."""
     payload = received.payload
     user, event = payload.get("user"), payload.get("event")
     if isinstance(user, dict):

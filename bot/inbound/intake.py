@@ -154,7 +154,6 @@ class Intake:
         self._answer = answer
 
     async def receive(self, connection: Connection, envelope: Envelope) -> None:
-        """Store and acknowledge one envelope."""
         kind, envelope_id = str(envelope.get("type")), str(envelope["envelope_id"])
         payload = envelope.get("payload")
         if not isinstance(payload, dict):

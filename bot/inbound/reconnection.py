@@ -55,7 +55,6 @@ class SlackRefusedError(SupervisorError):
 
 
 def token_refused(variable: str, word: str) -> SlackRefusedError:
-    """The error for a token that Slack rejects."""
     return SlackRefusedError(f"Slack rejected {variable}: {word}.", remedy="`supervisor doctor` says what to do.")
 
 

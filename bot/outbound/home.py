@@ -58,7 +58,6 @@ def refresh_page(user: str) -> Message:
 
 
 def position_in(payload: Mapping[str, Any]) -> HomePosition:
-    """The position of an ordered page."""
     start = HomePosition()
     return HomePosition(int(payload.get("page", start.page)), str(payload.get("only", start.only)))
 

@@ -88,7 +88,6 @@ def respond(request: Request, content: Content) -> Response:
 
 
 def tell(request: Request, text: str, *, replace: bool = False) -> Response:
-    """A text for the requester alone."""
     return Response(messages=(whisper(request, text_message(text), replace=replace),))
 
 
@@ -104,7 +103,6 @@ def _directly(request: Request, subject: str, content: Content) -> Message:
 
 
 def card_place(request: Request) -> Mapping[str, Any]:
-    """The place for the card of this request's command."""
     return {"channel": request.channel, "user": request.user, "thread_ts": request.thread}
 
 

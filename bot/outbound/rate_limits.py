@@ -138,10 +138,8 @@ def gates(message: PendingMessage) -> tuple[Gate, ...]:
 
 
 def edit_gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits of an edit."""
     return Gate(("edit", message.outbox_id), EDIT_OF_ONE_SECONDS), Gate("edits", EDIT_SECONDS)
 
 
 def post_gates(message: PendingMessage) -> tuple[Gate, ...]:
-    """The limits of a post."""
     return (Gate(("post", message.payload.get("channel")), POST_SECONDS, POST_BURST),)

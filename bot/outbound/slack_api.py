@@ -89,7 +89,6 @@ class SlackApi:
         return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
 
     async def edit(self, address: Address, content: Content) -> None:
-        """Replace the content of a message."""
         await self._client.chat_update(channel=address["channel"], ts=address["ts"], **_whole(content))
 
     async def direct(self, user: str) -> str:
@@ -141,7 +140,6 @@ class SlackApi:
         return str(answer["file_id"])
 
     async def share(self, file_id: str, file: Attachment, channel: str, thread_ts: str | None) -> None:
-        """Show an uploaded file in a channel or a thread."""
         await self._client.files_completeUploadExternal(
             files=[{"id": file_id, "title": file.title or file.name}],
             channel_id=channel,

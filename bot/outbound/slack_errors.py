@@ -120,7 +120,6 @@ def error_code(error: SlackApiError) -> str:
 
 
 def kind_of(error: SlackApiError) -> ErrorKind:
-    """The kind of Slack's error."""
     if retry_after(error) is not None:
         return ErrorKind.RATE_LIMIT
     if _status(error) >= SERVER_ERROR:

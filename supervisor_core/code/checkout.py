@@ -158,8 +158,6 @@ PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class CodeChange:
-    """A command that changed the code or its packages."""
-
     task_id: str
     handler: str
     before: str

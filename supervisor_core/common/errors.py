@@ -75,8 +75,6 @@ class RefusedError(SupervisorError):
 
 
 class TemporaryError(SupervisorError):
-    """It failed this time."""
-
     retryable = True
 
 

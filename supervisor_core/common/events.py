@@ -247,7 +247,6 @@ class EventBus:
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
-        """Those that are open."""
         return self._subscriptions
 
     @property

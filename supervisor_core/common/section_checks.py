@@ -96,7 +96,6 @@ Check = Callable[[Any, Context, Place, list[Flaw]], Any]
 
 
 def is_section(hint: object) -> bool:
-    """True for the type of a section."""
     return isinstance(hint, type) and hasattr(hint, "model_fields")
 
 
@@ -190,5 +189,4 @@ def _mapping(of_key: Check, of_value: Check) -> Check:
 
 
 def frozen(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """A mapping that can't be changed."""
     return MappingProxyType(dict(values))

@@ -66,7 +66,6 @@ class FieldInfo:
 
     @property
     def key(self) -> str:
-        """Its name in the document."""
         return self.alias or self.name
 
     def get_default(self) -> Any:  # noqa: ANN401 (of any field)
@@ -80,7 +79,6 @@ class FieldInfo:
 
     @property
     def metadata(self) -> tuple[object, ...]:
-        """Its validators and descriptions."""
         return get_args(self.hint)[1:] if get_origin(self.hint) is Annotated else ()
 
     @property
@@ -95,7 +93,6 @@ class FieldInfo:
 
     @property
     def check(self) -> Check:
-        """Checks a value of this field."""
         if self._check is None:
             self._check = compile_check(self.hint)
         return self._check
@@ -115,7 +112,6 @@ def Field(  # noqa: N802 (as pydantic's)
     description: str = "",
     examples: list[Any] | None = None,
 ) -> Any:  # noqa: ANN401 (stands in the place of a value)
-    """A field of a section."""
     return FieldInfo(default, default_factory, alias, description, examples or [])
 
 
@@ -241,7 +237,6 @@ class Section:
 
     @property
     def model_fields_set(self) -> frozenset[str]:
-        """The fields that were given."""
         given: frozenset[str] = self.__dict__[_FIELDS_SET]
         return given
 

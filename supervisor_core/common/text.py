@@ -41,7 +41,6 @@ def one_line(text: str, most: int) -> str:
 
 
 def escape(character: str) -> str:
-    """Escape a character as Python does."""
     return character.encode("unicode_escape").decode()
 
 

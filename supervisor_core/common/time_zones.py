@@ -24,7 +24,6 @@ class UnknownZone(UsageError):
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of this name."""
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):  # not there, no name of one, a folder

@@ -27,8 +27,6 @@ class BackupError(SupervisorError):
 
 @dataclass(frozen=True, slots=True)
 class BackupFacts:
-    """What a backup holds."""
-
     path: Path
     version: str
     supervisors: tuple[str, ...]
@@ -91,13 +89,11 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Sync a file to disk."""
     with path.open("rb") as copied:
         os.fsync(copied.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder to disk."""
     with suppress(OSError):  # some systems can't
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -107,7 +103,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_backup(path: Path) -> BackupFacts:
-    """Check the whole backup, and return its facts."""
     if not path.is_file():
         raise BackupError(f"{path} isn't a file.")
     try:

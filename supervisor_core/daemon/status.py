@@ -267,7 +267,6 @@ class LiveView:
         return await self._blocking(versions, self._context.host, self._reconciler.managed.workers())
 
     async def newest_output(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
-        """The newest lines that these workers wrote."""
         host = self._context.host
         return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
 

@@ -171,7 +171,6 @@ class Chat(Service, ABC):
     """The service in which people give commands and see what comes of them."""
 
     def figures(self) -> Mapping[str, float]:
-        """Figures of its connection, for the metrics."""
         return {}
 
     @abstractmethod
@@ -208,8 +207,6 @@ class ChatConnection:
 
 
 class ChatPlugin(Protocol):
-    """An installed chat."""
-
     def connect(
         self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
     ) -> ChatConnection:

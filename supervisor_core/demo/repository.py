@@ -74,7 +74,6 @@ def make_repository(folder: Path) -> Repository:
 
 
 def git_environment() -> dict[str, str]:
-    """The environment of git."""
     return {name: value for name, value in os.environ.items() if name.upper() in KEPT} | SCRUBBED
 
 

@@ -107,7 +107,6 @@ def slice_colors(history: History, slices: int) -> list[str]:
 
 
 def history_text(history: History) -> list[Phrase]:
-    """The history in sentences."""
     name, length = history.worker_id, history.length
     if not history.known:
         return [(f"{name}: nothing recorded in the last {length}",), *_done(history)]

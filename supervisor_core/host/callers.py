@@ -30,7 +30,6 @@ class Caller(NamedTuple):
 
 
 def person_name(caller: Caller) -> str:
-    """The login name of the person."""
     if caller.login_uid is not None:
         return user_name(caller.login_uid)
     if caller.uid == 0 and caller.sudo_user and _exists(caller.sudo_user):
@@ -39,7 +38,6 @@ def person_name(caller: Caller) -> str:
 
 
 def own_person() -> str:
-    """The person who started this process."""
     if not hasattr(os, "getuid"):
         import getpass
 

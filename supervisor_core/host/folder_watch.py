@@ -76,7 +76,6 @@ class FolderWatch:
         return names
 
     def close(self) -> None:
-        """Stop watching."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

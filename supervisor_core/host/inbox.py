@@ -222,7 +222,6 @@ class Inbox:
         return found
 
     def remove(self, flag: ClaimedFlag) -> None:
-        """Remove a flag whose command is in the ledger."""
         crashpoints.reach("flag.remove:before")
         drive_files.remove(self._root, flag.path)
         crashpoints.reach("flag.remove:after")

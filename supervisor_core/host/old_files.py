@@ -71,7 +71,6 @@ def next_sweep(state_dir: Path, now: datetime) -> datetime:
 
 
 def note_sweep(state_dir: Path) -> None:
-    """Note that a sweep has just ended."""
     (state_dir / PARTS).unlink(missing_ok=True)
     (state_dir / MARK).touch(mode=PRIVATE_FILE)
 

@@ -81,7 +81,6 @@ class OpenFolder:
         return cls(path, shared=shared, descriptor=descriptor, owner=facts.st_uid)
 
     def close(self) -> None:
-        """Close the folder."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -114,7 +113,6 @@ class OpenFolder:
             return os.stat(self._at(name), follow_symlinks=False, dir_fd=self._descriptor)
 
     def names(self) -> list[str]:
-        """Every name in the folder."""
         with self._listing() as listed:
             return os.listdir(listed)
 

@@ -41,8 +41,6 @@ class ProgramError(SupervisorError):
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """The result of a program."""
-
     words: tuple[str, ...]
     exit_code: int | None
     """Negative for a signal; None if not even SIGKILL ended it."""

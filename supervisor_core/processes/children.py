@@ -74,7 +74,6 @@ def follow(identity: ProcessIdentity) -> None:
 
 
 def stop_following() -> None:
-    """Close the pidfds."""
     with _lock:
         while _adopted:
             os.close(_adopted.popitem()[1])

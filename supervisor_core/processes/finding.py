@@ -85,7 +85,6 @@ class FoundWorker(NamedTuple):
 
     @property
     def identity(self) -> ProcessIdentity | None:
-        """The process of a running worker."""
         return self.record.identity if self.record and self.presence is Presence.RUNNING else None
 
 

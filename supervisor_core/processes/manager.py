@@ -55,11 +55,9 @@ class HostProcesses:
         self._state_dir = state_dir
 
     def identify(self, pid: int) -> ProcessIdentity | None:
-        """The identity of the process that has this PID now."""
         return process_identity.identify(pid)
 
     def state(self, identity: ProcessIdentity) -> Liveness:
-        """The state of exactly this process."""
         return process_identity.state(identity)
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:

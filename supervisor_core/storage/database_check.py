@@ -37,8 +37,6 @@ NAMES_OF_UTC = frozenset({ZERO, "UTC", "Etc/UTC", "Etc/UCT", "UCT", "Zulu", "Etc
 
 
 class Session(NamedTuple):
-    """One session, as the database tells it."""
-
     time: datetime
     name: str
     zone: str
@@ -134,8 +132,6 @@ LONGEST_WORDS = 300  # characters of what a driver says
 
 @dataclass(frozen=True, slots=True)
 class DatabaseCheck:
-    """One check and its result."""
-
     name: str
     passed: bool
     seconds: float

@@ -29,8 +29,6 @@ _LOST_TABLE = ("no such table", "malformed database schema", "unsupported file f
 
 
 class LedgerDamaged(LedgerUnavailable):
-    """The ledger's file is damaged."""
-
     retryable = False
     short = "the ledger is damaged"
 

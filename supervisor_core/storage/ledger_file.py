@@ -53,8 +53,6 @@ def connect(path: Path, mode: str, busy_seconds: float, *, any_thread: bool = Fa
 
 
 class FileState(NamedTuple):
-    """The state of a ledger's file."""
-
     version: str | None
     """The revision of its tables; None where there are none."""
     damage: str

@@ -86,7 +86,6 @@ def check_ours(connection: Connection) -> str | None:
 
 
 def _our_tables(connection: Connection) -> list[str]:
-    """The tables of the database that have names of ours."""
     return sorted(set(inspect(connection).get_table_names()) & set(metadata.tables))
 
 

@@ -150,7 +150,6 @@ class SharedDatabase:
         return [table.name for table in missing]
 
     def missing_tables(self) -> list[str]:
-        """The tables that it lacks."""
         with self.transactions() as transaction, transaction() as shared:
             names = set(inspect(shared).get_table_names())
         return [table.name for table in (audit_log, workers) if table.name not in names]

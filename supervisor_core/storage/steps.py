@@ -108,7 +108,6 @@ def _rows_of(connection: Connection, statement: Update, rows: Sequence[Mapping[s
 
 
 def _change_of(step: Step) -> tuple[Update, dict[str, Any]]:
-    """The compare-and-set of a step."""
     values = {step.column: step.to, **step.values}
     statement = _change(step.table, step.column, tuple(step.key), len(step.expected), tuple(values))
     key = {f"its_{name}": value for name, value in step.key.items()}

@@ -246,15 +246,12 @@ class _Preparation:
 
 
 class EngineTransactions:
-    """Transactions on an engine of SQLAlchemy."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._reader = reader_of(engine)
         self._preparation = _Preparation()
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Read one consistent snapshot."""
         with self._preparation.turn(lambda: self._engine), self._reader.connect() as connection:
             return look(connection)
 
@@ -265,14 +262,11 @@ class EngineTransactions:
 
 
 class SessionTransactions:
-    """Transactions in the sessions of another program."""
-
     def __init__(self, database: DatabaseService) -> None:
         self._database = database
         self._preparation = _Preparation()
 
     def read(self, look: Callable[[Connection], T]) -> T:
-        """Read one consistent snapshot."""
         with self._preparation.turn(self._engine), self._database.get_session() as session:
             return look(session.connection())
 

@@ -193,7 +193,6 @@ def beat(connection: Connection, row: SupervisorRow, now: datetime) -> bool:
 
 
 def find(connection: Connection, supervisor_id: str) -> SupervisorRow | None:
-    """The supervisor of this name."""
     query = select(supervisors).where(supervisors.c.supervisor_id == supervisor_id)
     found = connection.execute(query).mappings().first()
     return _row(found) if found else None

@@ -57,14 +57,11 @@ class LedgerPlace(Protocol):
 
 
 class LedgerFile:
-    """A ledger in a SQLite file of this host."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @property
     def name(self) -> str:
-        """Its path."""
         return str(self._path)
 
     def engines(self) -> tuple[Engine, Engine]:
@@ -81,7 +78,6 @@ class LedgerFile:
         """The transaction has begun with the write lock."""
 
     def error(self, problem: BaseException, verb: str) -> LedgerUnavailable | None:
-        """An error of the file or its disk."""
         return ledger_error(self._path, problem, verb)
 
     def state(self, reader: Engine) -> object:  # noqa: ARG002

@@ -120,7 +120,6 @@ class WorkerAdapter(ABC):
         return report
 
     def worker(self, worker_id: str) -> WorkerSettings:
-        """The worker with its newest settings."""
         with self._lock:
             self._check_open()
             worker = self._workers.get(worker_id)

@@ -87,7 +87,6 @@ class FakeProcesses(HostProcesses):
         return self._codes.get(identity)
 
     def exit(self, worker_id: str, code: int) -> None:
-        """Have the worker's process exit."""
         if (identity := self.find(worker_id).identity) is not None:
             self._codes[identity] = code
 
@@ -107,7 +106,6 @@ class FakeWorkerAdapter(WorkerAdapter):
         """The id of the worker and `start`, `stop` or `remove`, in the order in which they began."""
 
     def die(self, worker_id: str, code: int = 1) -> None:
-        """Its process exits."""
         identity = self.processes.find(worker_id).identity
         self.processes.exit(worker_id, code)
         if identity is not None:

@@ -68,7 +68,6 @@ class DaemonContext:
 
 
 def open_drive(config: SupervisorConfig) -> Drive:
-    """The drive of this configuration."""
     local = config.nas.root is None
     return Drive(
         config.drive_root,

@@ -146,7 +146,6 @@ def _inactive_reason(config: SupervisorConfig, worker_id: str, pause: Pause | No
 def _read_drive(
     drive: Drive, folder: Path, worker_ids: Sequence[str]
 ) -> tuple[dict[str, Heartbeat], dict[str, Pause | None]]:
-    """The heartbeats and pause flags of these workers, in one call."""
     drive.confirm()
     beats = last_beats(drive.root, folder, worker_ids)
     return beats, dict(zip(worker_ids, read_flags(drive.root, folder, worker_ids), strict=True))

@@ -261,7 +261,6 @@ class Pauses:
         return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
     def _ask(self, worker_id: str) -> Pause | None:
-        """The flag on the drive."""
         return self._drive.call(_read_flag, self._drive, self._folder, worker_id)
 
     def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:

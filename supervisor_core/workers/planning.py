@@ -25,8 +25,6 @@ from supervisor_core.workers.status import ActualState, DesiredState
 
 
 class ActionKind(StrEnum):
-    """The kinds of action on a worker."""
-
     NONE = "none"
     START = "start"
     STOP = "stop"

@@ -83,7 +83,6 @@ def _head(written: WorkerLog, shown: int) -> str:
 
 
 def _room(workers: int) -> int:
-    """For the lines of one of so many workers."""
     shown = min(max(workers, 1), WORKERS)
     return (ROOM - shown * HEAD) // shown
 

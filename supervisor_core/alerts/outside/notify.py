@@ -81,7 +81,6 @@ def check_notify_urls(config: SupervisorConfig) -> None:
 
 
 def can_use(url: str) -> bool:
-    """True for a URL that Apprise understands."""
     return _service(url) is not None
 
 

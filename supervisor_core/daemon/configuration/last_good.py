@@ -69,7 +69,6 @@ def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
 
 
 def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
-    """The same for the raw configuration."""
     try:
         raw = read_raw(path)
         state_dir_of(raw)

@@ -43,8 +43,6 @@ class StartError(SupervisorError):
 
 
 class StartedDaemon(NamedTuple):
-    """A daemon that is up."""
-
     pid: int
     problems: list[str]
     """Describe the services that aren't running; the daemon keeps trying."""
@@ -217,8 +215,6 @@ class StillAliveError(SupervisorError):
 
 
 class StoppedDaemon(NamedTuple):
-    """A daemon that is gone."""
-
     pid: int
     how: str
     """asked, terminated, killed"""

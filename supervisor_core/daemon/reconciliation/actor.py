@@ -116,7 +116,6 @@ class WorkerActor:
 
     @property
     def decision(self) -> RestartDecision | None:
-        """The restart decision that it waits or rests for."""
         return self.lifecycle.waits
 
     @property

@@ -58,7 +58,6 @@ class ManagedWorker:
         return self.actor.lifecycle.state is WorkerState.RUNNING
 
     def note_end(self, ended: WorkerEnded) -> None:
-        """Note that a process just ended."""
         self._end = ended, datetime.now(UTC)
         self.actor.note_end(ended)
 
@@ -74,7 +73,6 @@ class ManagedWorker:
         return not (self.actor.gone or self.actor.unsettled)
 
     def observe(self, status: WorkerStatus) -> None:
-        """A fresh observation."""
         self.status = status
         self.actor.observe(status.found, quarantined=status.quarantine is not None)
         if status.pause_differs:
@@ -247,11 +245,9 @@ class ManagedWorkers(dict[str, ManagedWorker]):
         return gone
 
     def tasks(self) -> list[asyncio.Task[None]]:
-        """The tasks of the actors that run."""
         return [managed.task for managed in self.values() if managed.task is not None]
 
     async def cancel(self) -> None:
-        """End all tasks."""
         tasks = self.tasks()
         for task in tasks:
             task.cancel()

@@ -192,7 +192,6 @@ class Reconciler(Service):
                 self.plan_again(worker_id)
 
     def problem(self) -> str:
-        """The problem of the reconciler or its actors."""
         return "; ".join([*([self._trouble] if self._trouble else []), *self.managed.problems()])
 
     async def initialise(self) -> None:
@@ -429,7 +428,6 @@ class Reconciler(Service):
             self.plan_again(worker_id)
 
     def actor_changed(self, worker_id: str) -> None:
-        """The lifecycle of a worker has changed."""
         managed = self.managed[worker_id]
         if worker_id in self._failed and managed.runs:
             self.plan_again()
@@ -442,7 +440,6 @@ class Reconciler(Service):
             self._show([worker_id])
 
     def _update_snapshot(self, worker_ids: Iterable[str]) -> None:
-        """The next snapshot, in one assignment."""
         workers = {each: was for each, was in self._snapshot.workers.items() if each in self.managed}
         for worker_id in worker_ids:
             snapshot = self.managed[worker_id].snapshot(self._parts.host.config)

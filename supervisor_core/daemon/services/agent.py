@@ -115,7 +115,6 @@ class SupervisorAgent:
 
     @property
     def status(self) -> SupervisorStatus:
-        """The status of this run, as in the database."""
         return self._status
 
     @property
@@ -169,7 +168,6 @@ class SupervisorAgent:
         await self._to_the_end(self._move(SupervisorMove.PAUSE, reason, asked))
 
     async def resume(self, *, asked: AuditEntry | None = None) -> None:
-        """End the pause."""
         await self._to_the_end(self._move(SupervisorMove.RESUME, asked=asked))
 
     async def fail(self, reason: str) -> None:

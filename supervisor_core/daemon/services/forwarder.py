@@ -39,12 +39,10 @@ log = logging.getLogger(__name__)
 
 
 def waiting_rows_text(waiting: int) -> str:
-    """Format the number of waiting rows."""
     return f"{waiting} row{'' if waiting == 1 else 's'} waiting"
 
 
 def make_sender(config: SupervisorConfig, ledger: Ledger) -> SharedDatabaseSender:
-    """The sender of this host's ledger."""
     seconds = config.database.query_timeout_seconds
     database = SharedDatabase(config.database.url.get_secret_value(), seconds)
     return SharedDatabaseSender(ledger, database, config.state_dir, seconds)
@@ -101,7 +99,6 @@ class Forwarder(Service):
         return self._last.waiting
 
     def trouble(self) -> Outage | None:
-        """The outage of the database, with its start."""
         return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def run(self, stopping: asyncio.Event) -> None:

@@ -57,7 +57,6 @@ class QueueProcessor(Service):
         """Flags that seem to be incomplete and are checked again soon."""
 
     def wake(self) -> None:
-        """Look now."""
         self._looks = True
         self._woken.set()
 

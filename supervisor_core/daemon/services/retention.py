@@ -66,7 +66,6 @@ def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) ->
 
 
 def commands_with_jobs(connection: Connection, task_ids: Collection[str]) -> set[str]:
-    """Those of these commands that still have a job."""
     return set(connection.scalars(select(jobs.c.task_id).where(jobs.c.task_id.in_(task_ids))))
 
 

@@ -135,7 +135,6 @@ def gather(parts: Mapping[str, Part], seconds: float, masking: Masking) -> dict[
 
 
 def failed(error: str) -> dict[str, Any]:
-    """The placeholder of a part that failed."""
     return {"ok": False, "error": error}
 
 

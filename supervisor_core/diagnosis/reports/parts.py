@@ -104,7 +104,6 @@ def parts_for(host: HostContext, worker: WorkerSettings, masking: Masking) -> Ma
 
 
 def _process(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
-    """The process, its resources and its children."""
     found = check_watcher_process(host.processes, worker)
     members = host.processes.members(worker.id)
     usage = usage_of(member.identity for member in members[:NAMED])
@@ -195,7 +194,6 @@ def _disk(host: HostContext, _: WorkerSettings, __: Masking) -> dict[str, Any]:
 
 
 def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[str, Any]:
-    """The last log lines of the worker."""
     source = source_of(host.config, worker)
     end = read_source(host.drive, source)
     tail = last_lines(end, LOG_LINES, masking)

@@ -173,7 +173,6 @@ class WorkerFacts:
 
     @property
     def name(self) -> WorkerName:
-        """Its name for phrases."""
         return WorkerName(self.worker_id)
 
     @property
@@ -237,8 +236,6 @@ class PastEvent:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a rule."""
-
     cause: Cause
     sentence: Phrase
     """Names the cause; without the stop at its end."""
@@ -253,8 +250,6 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The explanation for people."""
-
     worker_id: str
     at: datetime
     fine: bool

@@ -141,7 +141,6 @@ def host_problem(worker: WorkerFacts) -> Finding | None:
 
 
 def full_disk(worker: WorkerFacts) -> Finding | None:
-    """A disk that is full now, or that the worker called full."""
     if worker.fine:
         return None
     report = excerpts.newest_match(worker.lines, excerpts.NO_SPACE, worker.trouble_since)

@@ -248,7 +248,6 @@ def set_up(
 
 
 def add(handler: logging.Handler) -> logging.Handler:
-    """Add a handler for the lines."""
     handler.setFormatter(LineFormatter())
     handler.addFilter(Repeats())
     for name in _ROOTS:

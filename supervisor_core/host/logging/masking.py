@@ -35,7 +35,6 @@ class Masking:
         self.longest = max(map(len, self._spellings), default=0)
 
     def text(self, text: str) -> str:
-        """The text with each secret masked."""
         for secret in self._spellings:
             text = text.replace(secret, MASK)
         return storable(_SLACK_TOKEN.sub(MASK, _IN_ADDRESS.sub(rf"\1{MASK}@", text)))

@@ -44,13 +44,10 @@ class Liveness(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """True for a process that has surely ended."""
         return self in {Liveness.GONE, Liveness.ZOMBIE}
 
 
 class WorkerProcess(NamedTuple):
-    """A process that belongs to a worker."""
-
     identity: ProcessIdentity
     name: str
     status: str

@@ -313,7 +313,6 @@ def _decided(change: RollingChange, decision: BatchDecision, now: datetime) -> S
 
 
 def _moved(change: RollingChange, move: RollingMove, by: Issuer, door: str, now: datetime) -> Step:
-    """The step that a person takes."""
     origins, to = MOVES[move]
     values: dict[str, Any] = {}
     if move is RollingMove.CONTINUE:

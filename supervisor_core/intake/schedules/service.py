@@ -225,7 +225,6 @@ def _first(connection: Connection, where: ColumnElement[bool]) -> Schedule | Non
 
 
 def _named(connection: Connection, supervisor_id: str, name: str) -> Schedule | None:
-    """The schedule with this name, in any case."""
     where = (schedules.c.supervisor_id == supervisor_id) & (schedules.c.taken_name == name.lower())
     return _first(connection, where)
 

@@ -28,7 +28,6 @@ def output_path(state_dir: Path, worker_id: str) -> Path:
 
 
 def drive_log(config: SupervisorConfig, worker_id: str) -> Path:
-    """The path of the output on the drive."""
     return config.folder("logs") / "workers" / f"{worker_id}.log"
 
 
@@ -82,7 +81,6 @@ def numbered(path: Path, number: int) -> Path:
 
 
 def older_files(path: Path) -> list[Path]:
-    """The older files, the newest first."""
     numbers = (name.removeprefix(f"{path.name}.") for name in os.listdir(path.parent))
     return [numbered(path, number) for number in sorted(int(text) for text in numbers if text.isdigit())]
 

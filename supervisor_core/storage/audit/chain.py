@@ -289,7 +289,6 @@ def targets_of(connection: Connection, task_id: str, action: str) -> list[str]:
 
 
 def row_hash(row: Mapping[str, Any]) -> str:
-    """The hash that this row must carry."""
     values = [to_text(value) if isinstance(value, datetime) else value for value in map(row.get, HASHED_FIELDS)]
     return hashlib.sha256(canonical_json(values).encode()).hexdigest()
 
@@ -390,8 +389,6 @@ class Fault:
 
 
 class Verdict(NamedTuple):
-    """The result of a verification."""
-
     rows: int
     """The rows that match their hashes."""
     faults: list[Fault]
@@ -474,7 +471,6 @@ class Walk:
         return True
 
     def end(self) -> list[Fault]:
-        """All faults."""
         if self._missing and self.whole:  # a row whose supervisor_id was altered makes a chain of its own
             first = min(self._archived, self._missing.audit_id - 1) + 1
             what = f"is missing: the trail begins after row {self._missing.audit_id}, and no row records the archiving"

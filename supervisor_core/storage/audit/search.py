@@ -182,7 +182,6 @@ def _sort_key(value: object) -> tuple[int, Any]:
 
 
 def position_of(row: Row) -> RowPosition:
-    """The place of a row."""
     return RowPosition(row["supervisor_id"], row["audit_id"])
 
 

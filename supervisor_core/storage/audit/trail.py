@@ -234,7 +234,6 @@ def names_in(details: Mapping[str, Any]) -> dict[str, str]:
 
 
 def note_in(details: Mapping[str, Any]) -> str:
-    """The note of the command in the details of one of its rows."""
     params = details.get("params")
     return str(params.get(NOTE_KEY) or "") if isinstance(params, Mapping) else ""
 

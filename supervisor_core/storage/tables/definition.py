@@ -37,7 +37,6 @@ metadata = MetaData(
 
 
 def table(name: str, description: str, *parts: SchemaItem) -> Table:
-    """A table with its description."""
     return Table(name, metadata, *parts, info={"description": description})
 
 
@@ -47,7 +46,6 @@ def key(name: str, kind: Any, description: str, *, counted: bool = False) -> Col
 
 
 def required(name: str, kind: Any, description: str) -> Column[Any]:  # noqa: ANN401
-    """A column that always has a value."""
     return Column(name, kind, doc=description, nullable=False)
 
 

@@ -59,7 +59,6 @@ def known_workers(root: Path, state_folder: Path) -> set[str]:
 
 
 def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
-    """The path of the supervisor's heartbeat for this worker."""
     return state_folder / f"supervisor_heartbeat_{worker_id}.json"
 
 

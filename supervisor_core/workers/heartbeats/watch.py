@@ -72,7 +72,6 @@ class HeartbeatWatch(Service):
                 await self._follow()
 
     async def shut_down(self) -> None:
-        """Stop watching."""
         watch, self._watch = self._watch, None
         if self._deaf is not None:
             self._deaf.cancel()

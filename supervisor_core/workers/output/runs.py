@@ -26,8 +26,6 @@ STAT_SECONDS = 1.0
 
 
 class RunSpan(NamedTuple):
-    """One run of a worker."""
-
     began_at: datetime
     next_began_at: datetime | None = None
     """The start of the run after it; None for the newest one."""
