@@ -25,6 +25,8 @@ from supervisor_core.workers.status import ActualState, DesiredState
 
 
 class ActionKind(StrEnum):
+    """The kinds of action on a worker."""
+
     NONE = "none"
     START = "start"
     STOP = "stop"
