@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core import cli
-from supervisor_core.cli.host import approvals_of, is_awake, shell_issuer
-from supervisor_core.cli.send.command import describe_missing_outcome, wait_for_outcome
-from supervisor_core.cli.send.without_daemon import look as read_outcome
+from supervisor_core.cli.host import approvals_of, shell_issuer, wake
+from supervisor_core.cli.send import describe_missing_outcome, wait_for_outcome
+from supervisor_core.cli.send_without_daemon import look as read_outcome
 from supervisor_core.commands.catalog import by_handler, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import clean_label
@@ -90,7 +90,7 @@ class ConfigDocument(dict[str, Any]):
 
     def __init__(self, config: SupervisorConfig, document: Mapping[str, Any] | None = None) -> None:
         if document is None:
-            sections = config.model_dump(mode="json")
+            sections = config.model_dump()
             document = {
                 name: ConfigDocument(config, section) if isinstance(section, Mapping) else section
                 for name, section in sections.items()
@@ -265,7 +265,7 @@ def _carry_out(handler: str, nas: object, db: object, worker_id: object, task: o
 
 def _run(host: HostContext, db: object, command: Command, task_id: str) -> dict[str, Any]:
     """Queue the command unless it was before, and carry it out, or have the daemon do it."""
-    state_dir, has_daemon = str(host.config.state_dir), is_awake(str(host.config.state_dir))
+    state_dir, has_daemon = str(host.config.state_dir), wake(host.config)
     ownership = nullcontext() if has_daemon else pass_ownership(host.config.state_dir, command.target)
     with ownership, ledger_of(db, host.config) as ledger:
         gateway = Gateway(host.config, ledger, approvals_of(host.config, ledger))
@@ -279,7 +279,7 @@ def _run(host: HostContext, db: object, command: Command, task_id: str) -> dict[
             if job is None:
                 raise LookupError(f"{task_id} has no job for {command.target}")
             return result_document(job)
-    is_awake(state_dir)
+    wake(host.config)
     read = partial(read_outcome, str(host.config.path))
     _, results = wait_for_outcome(state_dir, task_id, DAEMON_SECONDS, None, read)
     if results is None:

@@ -276,7 +276,7 @@ def last_words(host: HostContext, worker_id: str, *, about_end: bool = False) ->
     record, (ended, _) = host.processes.record(worker_id), read_history(host.config.state_dir, worker_id)
     running = bool(record and record.identity and host.processes.state(record.identity).running)
     run = run_in_question(record, ended, running=running, about_end=about_end)
-    return _cut(read_lines_of_run(worker, end, run, READ_LINES, Masking(host.config.secrets())))
+    return _cut(read_lines_of_run(worker, end, run, READ_LINES, Masking(host.config.secrets)))
 
 
 def _cut(lines: Sequence[str]) -> list[str]:

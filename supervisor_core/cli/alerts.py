@@ -20,7 +20,7 @@ from supervisor_core.alerts.rules import Alert
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppression
 from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.table import AMBER, DIM, GREEN, RED, fit, folded_table, table, terminal_width, wants_colour
+from supervisor_core.cli.table import AMBER, DIM, GREEN, RED, fit, print_table
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
@@ -34,14 +34,11 @@ from supervisor_core.jobs.model import new_task_id
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, shown_as
 
 DOOR = "cli"
-TEST = "test"
-TEST_KEYS = ("receiver", "format", "answer", "body")
-HEAD = ("STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "ALERT", "WHY")
 
 
 def run(options: argparse.Namespace) -> int:
     """List the alerts, act on one, or test the receivers."""
-    if options.what == TEST:
+    if options.what == "test":
         return test(load_config(options.config), options.alert or "", as_json=options.json)
     if options.what and not options.alert:
         raise UsageError(f"Name the alert: `supervisor alerts {options.what} ID`. `supervisor alerts` lists the ids.")
@@ -78,7 +75,9 @@ def test(config: SupervisorConfig, name: str, *, as_json: bool) -> int:
         )
     with ThreadPoolExecutor(len(receivers)) as pool:
         results = list(pool.map(partial(try_receiver, config), receivers))
-    masking = Masking({*config.secrets(), *(part for each in receivers for part in _private_parts(each.address))})
+    # Parts of a URL may be tokens, and a receiver may show them in its answer.
+    parts = {part for each in receivers for part in re.split(r"[/?&=]", each.address.partition("://")[2])[1:]}
+    masking = Masking({*config.secrets, *(part for part in parts if len(part) >= SHORTEST_SECRET)})
     found = [
         {
             "receiver": each.receiver.label,
@@ -93,24 +92,20 @@ def test(config: SupervisorConfig, name: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(found, indent=2))
     else:
-        rows = [["ok" if each["ok"] else "failed", *(str(each[key]) for key in TEST_KEYS)] for each in found]
-        colours = [GREEN if each.ok else RED for each in results] if wants_colour() else ()
-        print(folded_table(("RESULT", "RECEIVER", "FORMAT", "ANSWER", "BODY"), rows, terminal_width(), colours))
+        rows = [
+            ["ok" if each["ok"] else "failed", *(str(each[key]) for key in ("receiver", "format", "answer", "body"))]
+            for each in found
+        ]
+        head = ("RESULT", "RECEIVER", "FORMAT", "ANSWER", "BODY")
+        print_table(head, rows, [GREEN if each.ok else RED for each in results])
     return SUCCESS if all(each.ok for each in results) else FAILURE
 
 
-def _private_parts(url: str) -> list[str]:
-    """The parts of a URL that may be tokens. A receiver may show them in its answer."""
-    return [part for part in re.split(r"[/?&=]", url.partition("://")[2])[1:] if len(part) >= SHORTEST_SECRET]
-
-
 def request_of(reason: str = "") -> AlertRequest:
-    """A request by the person at this shell."""
     return AlertRequest(shell_issuer(), DOOR, new_task_id(datetime.now(UTC)), reason)
 
 
 def document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
-    """The alert as JSON."""
     by = alert.acknowledged_by
     mute = muted.get(alert.target.worker or EVERYTHING.id) or muted.get(EVERYTHING.id)
     return {
@@ -151,8 +146,25 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     else:
         counted = as_people_count(found)
         listed = [alert for alert in found if alert.target.kind == STORM or alert in counted]
-        colours = [_colour(alert) for alert in listed] if wants_colour() else ()
-        print(folded_table(HEAD, [_row(alert, now) for alert in listed], terminal_width(), colours))
+        rows, colours = [], []
+        for alert in listed:
+            by = f" by {alert.acknowledged_by.name or alert.acknowledged_by.id}" if alert.acknowledged_by else ""
+            target = alert.target.worker or f"{alert.target.kind} of {alert.target.id}"
+            rows.append(
+                [
+                    f"{alert.state}{by if alert.state == 'acknowledged' else ''}",
+                    str(alert.severity),
+                    ALERTMANAGER.capitalize() if alert.target.kind == ALERTMANAGER else target,
+                    condition_word(alert),
+                    format_ago(alert.opened_at, now),
+                    alert.alert_id,
+                    with_countdown(alert.reason, now),
+                ]
+            )
+            # dim once somebody looks after it
+            colours.append(DIM if alert.state != "open" else RED if alert.severity == "critical" else AMBER)
+        head = ("STATE", "SEVERITY", "TARGET", "CONDITION", "SINCE", "ALERT", "WHY")
+        print_table(head, rows, colours)
     for worker_id, mute in sorted(muted.items()):
         why = f": {mute.reason}" if mute.reason else ""
         name = "Everything" if worker_id == EVERYTHING.id else worker_id
@@ -163,68 +175,44 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
 
 def _uptime(worked: Mapping[str, Sequence[Uptime]], *, as_json: bool) -> int:
     if as_json:
-        shares = {
-            worker_id: {name: part.share for name, part in zip(uptimes.SPANS, parts, strict=True)}
+        shares = [
+            {
+                "worker_id": worker_id,
+                "uptime": {name: part.share for name, part in zip(uptimes.SPANS, parts, strict=True)},
+            }
             for worker_id, parts in worked.items()
-        }
-        print(json.dumps([{"worker_id": worker_id, "uptime": each} for worker_id, each in shares.items()], indent=2))
+        ]
+        print(json.dumps(shares, indent=2))
         return 0
     head = ("WORKER", *(name.upper() for name in uptimes.SPANS))
-    print(table(head, [[worker_id, *map(percent, parts)] for worker_id, parts in worked.items()]))
+    print_table(head, [[worker_id, *map(percent, parts)] for worker_id, parts in worked.items()])
     return 0
 
 
-def _colour(alert: Alert) -> str:
-    """Red for critical, amber for other open alerts; dim once somebody looks after it."""
-    return DIM if alert.state != "open" else RED if alert.severity == "critical" else AMBER
-
-
 def condition_word(alert: Alert) -> str:
-    """The condition of an alert as people are shown it."""
     return shown_as(alert.condition, alert.reason).word
-
-
-def _row(alert: Alert, now: datetime) -> list[str]:
-    by = f" by {alert.acknowledged_by.name or alert.acknowledged_by.id}" if alert.acknowledged_by else ""
-    whose = alert.target.worker or f"{alert.target.kind} of {alert.target.id}"
-    whose = ALERTMANAGER.capitalize() if alert.target.kind == ALERTMANAGER else whose
-    return [
-        f"{alert.state}{by if alert.state == 'acknowledged' else ''}",
-        str(alert.severity),
-        whose,
-        condition_word(alert),
-        format_ago(alert.opened_at, now),
-        alert.alert_id,
-        with_countdown(alert.reason, now),
-    ]
 
 
 def mute_or_unmute(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Mute or unmute the command's workers, and print the result."""
     with opened_ledger(config) as ledger:
         alerts = AlertService(ledger)
-        said = _unmuted(alerts, command) if command.name == "unmute" else _muted(alerts, command)
+        request, now = request_of(str(command.params.get("reason") or "")), datetime.now(UTC)
+        answer: dict[str, Any]
+        if command.name == "unmute":
+            workers = alerts.unmute(command.workers, request, everything=command.target == ALL)
+            message = f"{', '.join(workers)}: no longer muted." if workers else "Nothing to do: not muted."
+            if (still := alerts.muted().get(EVERYTHING.id)) is not None:
+                until = clock_time(still.ends_at, now)
+                message = f"Everything is in maintenance until {until}. `supervisor unmute all` ends that."
+            answer = {"success": True, "workers": workers, "message": message}
+        else:
+            seconds = int(command.params["seconds"])
+            mutes = alerts.mute(command.workers, seconds, request)
+            workers, ends_at = [each.target.id for each in mutes], mutes[0].until
+            message = f"{', '.join(workers)}: muted for {format_span(seconds)}, until {clock_time(ends_at, now)}. "
+            message += "Alerts are still recorded. Alerts still open when the mute ends will be posted."
+            answer = {"success": True, "workers": workers, "until": to_text(ends_at), "message": message}
     wake(config)
-    print(json.dumps(said) if as_json else fit(said["message"]))
+    print(json.dumps(answer) if as_json else fit(message))
     return 0
-
-
-def _muted(alerts: AlertService, command: Command) -> dict[str, Any]:
-    seconds = int(command.params["seconds"])
-    made = alerts.mute(command.workers, seconds, request_of(str(command.params.get("reason") or "")))
-    workers, until = [each.target.id for each in made], made[0].until
-    lasts = f"muted for {format_span(seconds)}, until {clock_time(until, datetime.now(UTC))}."
-    message = (
-        f"{', '.join(workers)}: {lasts} Alerts are still recorded. Alerts still open when the mute ends will be posted."
-    )
-    return {"success": True, "workers": workers, "until": to_text(until), "message": message}
-
-
-def _unmuted(alerts: AlertService, command: Command) -> dict[str, Any]:
-    request = request_of(str(command.params.get("reason") or ""))
-    ended = alerts.unmute(command.workers, request, everything=command.target == ALL)
-    message = f"{', '.join(ended)}: no longer muted." if ended else "Nothing to do: not muted."
-    if (still := alerts.muted().get(EVERYTHING.id)) is not None:
-        until = clock_time(still.ends_at, datetime.now(UTC))
-        message = f"Everything is in maintenance until {until}. `supervisor unmute all` ends that."
-    return {"success": True, "workers": ended, "message": message}

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import approvals_of, load_config, shell_issuer, wake
-from supervisor_core.cli.table import AMBER, folded_table, terminal_width, wants_colour
+from supervisor_core.cli.table import AMBER, print_table
 from supervisor_core.common.errors import UsageError, in_shell
 from supervisor_core.common.text import printable
 from supervisor_core.common.times import clock_time, format_span, to_text
@@ -31,8 +31,6 @@ DAEMON_SECONDS = 60.0
 """The time limit for the daemon to file what was approved; it checks the code again, which may contact a remote."""
 
 LOOK_SECONDS = 0.1
-
-HEAD = ("STATE", "VOTES", "EXPIRES", "REQUESTED BY", "COMMAND", "APPROVAL", "EFFECT")
 
 NOT_CARRIED_OUT = (ApprovalState.STALE, ApprovalState.EXPIRED, ApprovalState.CANCELLED, ApprovalState.DENIED)
 
@@ -63,9 +61,22 @@ def show(config: SupervisorConfig, only: str = "", *, as_json: bool) -> int:
     if not waiting:
         print("Nothing is waiting for approval.")
         return 0
-    width = terminal_width()
-    colours = [AMBER] * len(waiting) if wants_colour() else ()
-    print(folded_table(HEAD, [_row(approval, votes) for approval, votes in waiting], width, colours))
+    rows, now = [], datetime.now(UTC)
+    for approval, votes in waiting:
+        pending = approval.state is ApprovalState.PENDING
+        rows.append(
+            [
+                str(approval.state),
+                count_of(approval, votes),
+                f"in {format_span((approval.expires_at - now).total_seconds())}" if pending else "-",
+                approval.requester.name or approval.requester.id,
+                approval.again,
+                approval.approval_id,
+                approval.reason or effect(approval.previews),
+            ]
+        )
+    head = ("STATE", "VOTES", "EXPIRES", "REQUESTED BY", "COMMAND", "APPROVAL", "EFFECT")
+    print_table(head, rows, [AMBER] * len(rows))
     return 0
 
 
@@ -89,7 +100,11 @@ def _decide(config: SupervisorConfig, approvals: Approvals, options: argparse.Na
 
 def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approval) -> str:
     """Have the daemon file it, which can ask the chat for rights, or file it here. Returns a note for the person."""
-    if not _scheduler_runs(config):
+    try:
+        services = ask(str(config.state_dir), {"do": "status"})["services"]
+    except (NotRunningError, UnresponsiveError):
+        services = []
+    if not any(each["name"] == "scheduler" and each["state"] == "running" for each in services):
         carried = approvals.execute(approval.approval_id).state is ApprovalState.EXECUTING
         return "" if wake(config) or not carried else "No daemon is running. The next pass (`supervisor once`) runs it."
     wake(config)
@@ -97,14 +112,6 @@ def _carry_out(config: SupervisorConfig, approvals: Approvals, approval: Approva
     while time.monotonic() < deadline and approvals.find(approval.approval_id)[0].state is ApprovalState.APPROVED:
         time.sleep(LOOK_SECONDS)
     return ""
-
-
-def _scheduler_runs(config: SupervisorConfig) -> bool:
-    try:
-        status = ask(str(config.state_dir), {"do": "status"})
-    except (NotRunningError, UnresponsiveError):
-        return False
-    return any(each["name"] == "scheduler" and each["state"] == "running" for each in status["services"])
 
 
 def _tell(decision: VoteResult, options: argparse.Namespace, *, done: Sequence[ApprovalState], note: str = "") -> int:
@@ -120,18 +127,16 @@ def _tell(decision: VoteResult, options: argparse.Namespace, *, done: Sequence[A
 
 def in_words(approval: Approval, votes: Sequence[Vote]) -> str:
     """The state of an approval, safe to print on a terminal."""
-    return printable(_standing(approval, votes))
+    return printable(_sentence(approval, votes))
 
 
-def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
+def _sentence(approval: Approval, votes: Sequence[Vote]) -> str:
     reason = approval.reason
     match approval.state:
         case ApprovalState.PENDING:
             until = clock_time(approval.expires_at, datetime.now(UTC))
-            votes_now = count_of(approval, votes)
-            return (
-                f"Pending: {approval.again} has {votes_now} approvals and expires at {until} ({approval.approval_id})."
-            )
+            given = f"{count_of(approval, votes)} approvals"
+            return f"Pending: {approval.again} has {given} and expires at {until} ({approval.approval_id})."
         case ApprovalState.APPROVED:
             return f"Approved: {approval.again} is about to run. {reason}".rstrip()
         case ApprovalState.FAILED if not approval.was_filed:
@@ -150,7 +155,6 @@ def _standing(approval: Approval, votes: Sequence[Vote]) -> str:
 
 
 def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
-    """The approval as JSON."""
     return {
         "approval_id": approval.approval_id,
         "task_id": approval.task_id,
@@ -170,21 +174,3 @@ def document(approval: Approval, votes: Sequence[Vote]) -> dict[str, Any]:
         "previews": list(approval.previews),
         "reason": approval.reason or None,
     }
-
-
-def _row(approval: Approval, votes: Sequence[Vote]) -> list[str]:
-    return [
-        str(approval.state),
-        count_of(approval, votes),
-        _when(approval, datetime.now(UTC)),
-        approval.requester.name or approval.requester.id,
-        approval.again,
-        approval.approval_id,
-        approval.reason or effect(approval.previews),
-    ]
-
-
-def _when(approval: Approval, now: datetime) -> str:
-    if approval.state is not ApprovalState.PENDING:
-        return "-"
-    return f"in {format_span((approval.expires_at - now).total_seconds())}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.cli.host import load_config, shell_issuer, since_option
-from supervisor_core.cli.table import AMBER, GREEN, RED, folded_table, terminal_width, wants_colour
+from supervisor_core.cli.table import AMBER, GREEN, RED, print_table, terminal_width
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
@@ -78,13 +78,14 @@ def show(config: SupervisorConfig, command: Command, form: str = "") -> int:
     elif form == "csv":
         print(files.audit_csv(rows), end="")
     else:
-        print(_table(rows, config.supervisor.id if config.fleet.role == HUB else ""))
+        _print_rows(rows, config.supervisor.id if config.fleet.role == HUB else "")
     return 0
 
 
-def _table(rows: Sequence[dict[str, Any]], hub: str) -> str:
+def _print_rows(rows: Sequence[dict[str, Any]], hub: str) -> None:
     if not rows:
-        return "No matching rows."
+        print("No matching rows.")
+        return
     lines, colours, today = [], [], f"{datetime.now(UTC):%Y-%m-%d}" if terminal_width() else ""
     for row in reversed(rows):
         details = details_of(row)
@@ -104,7 +105,7 @@ def _table(rows: Sequence[dict[str, Any]], hub: str) -> str:
         lines.append([outcome, when, row["actor"], command_in_words(row, details), address_in(row, hub), text])
         colours.append(COLOURS.get(outcome, AMBER))
     head = ("OUTCOME", "TIME (UTC)", "BY", "COMMAND", "TARGET", "DETAILS")
-    return folded_table(head, lines, terminal_width(), colours if wants_colour() else ())
+    print_table(head, lines, colours)
 
 
 def _verify(config: SupervisorConfig, noted: str, *, as_json: bool) -> int:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser
 
 from supervisor_core.cli import COMMANDS, GROUPS
-from supervisor_core.cli.option_types import LEVELS
-from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
+from supervisor_core.cli.options import ACTIONS, LEVELS, SUBCOMMANDS, parser_of
 from supervisor_core.commands.addresses import address_of, is_address
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.commands.targets import ALL, HOST, TEAM, WORKER_ID
@@ -43,13 +42,13 @@ _TARGETS = ("target", "words", "workers_named")
 def run(options: argparse.Namespace) -> int:
     """Print the script, or the names that may follow: of workers, or of targets."""
     if options.shell in ("workers", "targets"):
-        from supervisor_core.cli.status.command import read_quickly
+        from supervisor_core.cli.status import read_quickly
 
         raw = read_quickly(options.config)
-        addresses = _addresses_of_other_hosts(raw)
-        names = [*_names(raw, "workers"), *addresses]
+        found = _addresses_of_other_hosts(raw)
+        names = [*_names(raw, "workers"), *found]
         if options.shell == "targets":
-            hosts = dict.fromkeys(HOST + address_of(address).host for address in addresses)
+            hosts = dict.fromkeys(HOST + address_of(address).host for address in found)
             names += [*(TEAM + name for name in _names(raw, "teams")), *hosts, ALL]
         print("\n".join(names))
         return 0
@@ -65,7 +64,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def script(shell: str) -> str:
-    """The completion script for this shell."""
     import shtab
 
     summaries = {name: text for group in GROUPS.values() for names, text in group.items() for name in names.split(", ")}
@@ -85,7 +83,6 @@ def script(shell: str) -> str:
 
 
 def _parser(name: str) -> ArgumentParser:
-    """The parser of a subcommand, with what may follow each of its arguments."""
     import shtab
 
     parser = parser_of(name)
@@ -130,5 +127,5 @@ def _addresses_of_other_hosts(raw: RawConfig) -> list[str]:
 
 
 def addresses(worker_ids: Iterable[str]) -> list[str]:
-    """The valid addresses of workers on other hosts."""
+    """Those of workers on other hosts that are valid."""
     return [name for name in worker_ids if is_address(name) and all(map(WORKER_ID.fullmatch, address_of(name)))]

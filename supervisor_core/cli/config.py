@@ -25,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     """Print a summary of a valid configuration; the loader reports every problem with its line."""
     config = load_supervisor_config(options.config)
     check_notify_urls(config)
-    for line in (*summary(config), *_with_a_daemon(config)):
+    for line in (*summary(config), *_effect(config)):
         print(line)
     return 0
 
@@ -38,12 +38,17 @@ def summary(config: SupervisorConfig) -> Iterator[str]:
     yield from _without_heartbeats(config)
 
 
-def _with_a_daemon(config: SupervisorConfig) -> Iterator[str]:
+def _effect(config: SupervisorConfig) -> Iterator[str]:
     """The effect of this file on the running daemon, or on one that starts with it."""
     try:
         answer = ask(str(config.state_dir), {"do": "config", "path": str(config.path)}, ANSWER_SECONDS)
     except NotRunningError:
-        yield from _at_its_start(config)
+        workers = config.workers.values()
+        starting = tuple(each.id for each in workers if each.enabled and not each.quarantined)
+        others = tuple(each.id for each in workers if not each.enabled or each.quarantined)
+        note = f" It leaves {list_names(others)} alone." if others else ""
+        runs = list_names(starting) or "no worker"
+        yield f"No daemon is running in {config.state_dir}. When it starts, it runs {runs}, unless paused.{note}"
     except UnresponsiveError:
         yield f"The daemon doesn't answer within {ANSWER_SECONDS:g} s, so the effect of this file is unknown."
     except ControlError as error:
@@ -69,15 +74,6 @@ def in_words(answer: dict[str, Any], path: str) -> Iterator[str]:
         yield from (f"  {words}" for words in diff.in_words())
     if answer["path"] != path and answer["problem"]:
         yield f"  Current problem: {answer['problem']}"
-
-
-def _at_its_start(config: SupervisorConfig) -> Iterator[str]:
-    workers = config.workers.values()
-    starting = tuple(each.id for each in workers if each.enabled and not each.quarantined)
-    resting = tuple(each.id for each in workers if not each.enabled or each.quarantined)
-    rest = f" It leaves {list_names(resting)} alone." if resting else ""
-    cared_for = list_names(starting) or "no worker"
-    yield f"No daemon is running in {config.state_dir}. When it starts, it runs {cared_for}, unless paused.{rest}"
 
 
 def _without_heartbeats(config: SupervisorConfig) -> Iterator[str]:

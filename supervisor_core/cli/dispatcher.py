@@ -23,7 +23,6 @@ SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
 
 
 def run(name: str, words: Sequence[str]) -> int:
-    """Run the subcommand of this name."""
     if name == "daemon" and words and f"daemon {words[0]}" in SUBCOMMANDS:
         name, words = f"daemon {words[0]}", words[1:]
     parser = parser_of(name)
@@ -77,19 +76,15 @@ def _ended_with(error: Exception) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SUCCESS
     if isinstance(error, OSError):
-        return _say(_in_words(error), FAILURE)
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+        if isinstance(error, PermissionError) and error.filename:
+            cause, remedy = why_denied(str(error.filename))
+            return _say(f"{what}: {cause}. {remedy}" if cause else f"{what}.", FAILURE)
+        return _say(f"{what}.", FAILURE)
     if os.environ.get(SHOW_TRACEBACK):
         raise error
     what = f"unexpected error: {describe(error)}."
     return _say(f"{what} Set {SHOW_TRACEBACK}=1 to see where.", FAILURE)
-
-
-def _in_words(error: OSError) -> str:
-    what = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-    if isinstance(error, PermissionError) and error.filename:
-        cause, remedy = why_denied(str(error.filename))
-        return f"{what}: {cause}. {remedy}" if cause else f"{what}."
-    return f"{what}."
 
 
 def _say(text: str, code: int) -> int:

@@ -33,7 +33,7 @@ def load_config(path: str | None) -> SupervisorConfig:
     from supervisor_core.daemon.configuration import last_good
 
     config, problem = last_good.load_or_last_good(path)
-    warn_of_config(problem)
+    _warn(problem)
     return config
 
 
@@ -76,11 +76,11 @@ def read_config(path: str | None) -> RawConfig:
     from supervisor_core.daemon.configuration import last_good
 
     raw, problem = last_good.read_or_last_good(path)
-    warn_of_config(problem)
+    _warn(problem)
     return raw
 
 
-def warn_of_config(problem: str) -> None:
+def _warn(problem: str) -> None:
     """Say once, in one line, that the file is broken and where."""
     if not problem or _warned:
         return
@@ -91,7 +91,6 @@ def warn_of_config(problem: str) -> None:
 
 
 def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
-    """The approvals of this host."""
     from supervisor_core.intake.approvals.service import Approvals
 
     def observe(command: Command) -> Previews:
@@ -108,17 +107,12 @@ def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
 
 def wake(config: SupervisorConfig) -> bool:
     """Make the daemon look for new work; False when none runs. A slow one finds it later on its own."""
-    return is_awake(str(config.state_dir))
-
-
-def is_awake(state_dir: str) -> bool:
-    """The same for the daemon of this state folder."""
     try:
-        ask(state_dir, {"do": "wake"})
+        ask(str(config.state_dir), {"do": "wake"})
     except NotRunningError:
         return False
     except UnresponsiveError:
-        return True
+        pass
     return True
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor_core.cli.table import fit
@@ -13,7 +12,7 @@ from supervisor_core.common.text import printable
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.config.setup.files import write_file
 from supervisor_core.config.setup.imports import convert_files
-from supervisor_core.config.setup.imports.conversion import Conversion, required_variables
+from supervisor_core.config.setup.imports.conversion import required_variables
 from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.host.files import FileTaken
 
@@ -26,17 +25,7 @@ def run(options: argparse.Namespace) -> int:
         write_file(target, conversion.text(", ".join(map(str, sources))), replace=options.force)
     except FileTaken:
         raise UsageError(f"{target} exists. Choose another --output, or replace it with --force.") from None
-    for line in _notes(conversion, target):
-        print(fit(printable(line)), file=sys.stderr)
-    workers = ", ".join(conversion.document["workers"])
-    what = str(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
-    print(f"Converted {what} to {target}. Workers: {workers}.")
-    print(f"Next: supervisor config check --config {target}")
-    return 0
-
-
-def _notes(conversion: Conversion, target: Path) -> Iterator[str]:
-    """What isn't converted, and what to check or to do by hand."""
+    # What isn't converted, and what to check or to do by hand.
     notes = list(conversion.notes)
     folders = {str(worker["cwd"]) for worker in conversion.document["workers"].values() if "cwd" in worker}
     notes += [
@@ -46,13 +35,20 @@ def _notes(conversion: Conversion, target: Path) -> Iterator[str]:
     ]
     if needed := [name for name in required_variables(conversion.document) if name not in SAFE]:
         notes.append(f"set {', '.join(needed)} in {target.with_name(ENV_FILE)} (NAME=value, mode 0600).")
-    yield from (f"Note: {note}" for note in notes)
-
-
-USUAL_PLACES = ("/etc/supervisord.conf", "/etc/supervisor/supervisord.conf")
+    for note in notes:
+        print(fit(printable(f"Note: {note}")), file=sys.stderr)
+    workers = ", ".join(conversion.document["workers"])
+    what = str(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
+    print(f"Converted {what} to {target}. Workers: {workers}.")
+    print(f"Next: supervisor config check --config {target}")
+    return 0
 
 
 def importable(folder: Path) -> list[Path]:
     """The configurations of other tools in their usual places and in this folder."""
-    paths = (*map(Path, USUAL_PLACES), folder / "supervisord.conf")
-    return [path for path in paths if path.is_file()]
+    paths: tuple[str | Path, ...] = (
+        "/etc/supervisord.conf",
+        "/etc/supervisor/supervisord.conf",
+        folder / "supervisord.conf",
+    )
+    return [path for path in map(Path, paths) if path.is_file()]

@@ -40,9 +40,6 @@ def _meant(words: Sequence[str], typed: str, verb: str) -> UsageError:
     return UsageError(f"`supervisor {typed}` is for the daemon and takes no worker.", remedy=f"Did you mean {meant}?")
 
 
-NONE_RAN = "No daemon was running."
-
-
 def run_stop(options: argparse.Namespace) -> int:
     """Stop the daemon, and check that it's gone."""
     if options.workers_named:
@@ -50,34 +47,25 @@ def run_stop(options: argparse.Namespace) -> int:
     config = load_config(options.config)
     ended = stop_daemon(config.state_dir, workers=options.workers) if config.state_dir.is_dir() else None
     stuck = _end_workers(config) if options.workers and config.state_dir.is_dir() else []
-    workers = (
-        ""
-        if not options.workers
-        else "some of its workers couldn't be stopped"
-        if stuck
-        else "its workers were stopped"
-    )
-    none_left = " Its workers are stopped." if ended is None and options.workers and not stuck else ""
+    workers = none_left = ""
+    if options.workers:
+        workers = "some of its workers couldn't be stopped" if stuck else "its workers were stopped"
+        none_left = " Its workers are stopped." if ended is None and not stuck else ""
     print(f"{in_words(ended, workers)}{none_left}")
     for words in stuck:
         print(f"  {words}")
-    if config.fleet.server.run and (server := _fleet_server(config)):
-        print(f"The NATS server keeps running, so that no host is cut off. To stop it, too: kill {server}")
+    if config.fleet.server.run:
+        from supervisor_core.fleet.transport.server import NatsServer
+
+        if server := NatsServer(config.fleet_folder).identity:
+            print(f"The NATS server keeps running, so that no host is cut off. To stop it, too: kill {server.pid}")
     return 1 if stuck else 0
-
-
-def _fleet_server(config: SupervisorConfig) -> int | None:
-    """The pid of the fleet's server, if this hub has started one."""
-    from supervisor_core.fleet.transport.server import NatsServer
-
-    server = NatsServer(config.fleet_folder).identity
-    return server.pid if server else None
 
 
 def in_words(ended: StoppedDaemon | None, of_workers: str = "") -> str:
     """The outcome for the daemon, and for its workers if it's known."""
     if ended is None:
-        return NONE_RAN
+        return "No daemon was running."
     why = "didn't stop when asked" if ended.answer else "didn't answer"
     how = "" if ended.how == "asked" else f", {ended.how} because it {why}"
     if of_workers:

@@ -11,16 +11,15 @@ import select
 import sys
 import time
 
-from supervisor_core.cli.option_types import LEVELS
-from supervisor_core.cli.status.command import read_quickly
-from supervisor_core.cli.table import wants_colour
+from supervisor_core.cli.options import LEVELS
+from supervisor_core.cli.status import read_quickly
+from supervisor_core.cli.table import paint, wants_colour
 from supervisor_core.config.raw import state_dir_of
 from supervisor_core.host.logging.events import EventFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from collections.abc import Iterable
     from typing import Any
 
     from supervisor_core.config.raw import RawConfig
@@ -65,7 +64,7 @@ class LogSearch:
         self._too_low = LEVELS[: LEVELS.index(level)] if level else ()  # a level that we don't know is shown
         self._since = since
         self._older_than_all = older_than_all
-        self._events = _matcher(events)
+        self._events = tuple(events)
         self._tasks: set[str] = set()
 
     def newest(self, lines: Iterable[bytes], most: int) -> list[LogLine]:
@@ -111,7 +110,13 @@ class LogSearch:
         return True if line.task_id in self._tasks else None
 
     def _fits(self, line: LogLine) -> bool:
-        return line.level not in self._too_low and line.time >= self._since and self._events(line.event)
+        if line.level in self._too_low or line.time < self._since:
+            return False
+        if not self._events:
+            return True
+        from fnmatch import fnmatchcase
+
+        return any(fnmatchcase(line.event, pattern) for pattern in self._events)
 
     def _understood(self, raw: bytes) -> LogLine | None:
         line = _parsed(raw)
@@ -133,22 +138,26 @@ class LogLayout:
     def lines(self, found: Iterable[LogLine]) -> list[str]:
         """A line each. What would move the cursor or colour the terminal is shown, not obeyed."""
         rows = [
-            (
-                line.time.replace("T", " "),
-                [line.level, line.worker_id or "-", line.task_id or "-"],
-                line.message,
-            )
+            [
+                _escaped(cell)
+                for cell in (
+                    line.level,
+                    line.worker_id or "-",
+                    line.task_id or "-",
+                    line.time.replace("T", " "),
+                    line.message,
+                )
+            ]
             for line in found
         ]
-        clean = [(_escaped(time), [_escaped(cell) for cell in cells], _escaped(text)) for time, cells, text in rows]
-        for _, cells, _ in clean:
-            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, cells, strict=True)]
-        return [self._line(time, cells, text) for time, cells, text in clean]
-
-    def _line(self, time: str, cells: list[str], text: str) -> str:
-        level, *others = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
-        colour = _COLOURS.get(cells[0]) if self._coloured else None
-        return "  ".join([time, f"\x1b[{colour}m{level}\x1b[0m" if colour else level, *others, text])
+        for row in rows:
+            self._widths = [max(width, len(cell)) for width, cell in zip(self._widths, row, strict=False)]
+        lines = []
+        for *cells, moment, text in rows:
+            level, *others = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+            colour = _COLOURS.get(cells[0], "") if self._coloured else ""
+            lines.append("  ".join([moment, paint(level, colour), *others, text]))
+        return lines
 
 
 def _parsed(raw: bytes) -> LogLine | None:
@@ -196,7 +205,10 @@ def run(options: argparse.Namespace) -> int:
         print(f"supervisor: there's no log at {files.path} yet. The daemon or a pass creates it.", file=sys.stderr)
     elif not found and options.lines and not options.follow:
         print("supervisor: no matching events.", file=sys.stderr)
-    return _follow(files, search, printer) if options.follow else 0
+    while options.follow and still_read():  # Ctrl-C exits with 130, as everywhere
+        if new := files.new_lines():
+            printer.show(search.fitting(new))
+    return 0
 
 
 class _Printer:
@@ -218,15 +230,6 @@ class _Printer:
             print(f"supervisor: skipped {lines}, as a power cut leaves them.", file=sys.stderr)
 
 
-def _follow(files: EventFiles, search: LogSearch, printer: _Printer) -> int:
-    """Print new events until the reader is gone. Ctrl-C exits with 130, as everywhere."""
-    while still_read():
-        new = files.new_lines()
-        if new:
-            printer.show(search.fitting(new))
-    return 0
-
-
 def still_read() -> bool:
     """Wait a while; False as soon as the reader of the output is gone, as with `logs -f | grep -m1 died`."""
     if sys.platform == "win32":
@@ -235,15 +238,6 @@ def still_read() -> bool:
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)  # errors and hang-ups are told without being asked for
     return not poll.poll(FOLLOW_SECONDS * 1000)
-
-
-def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    wanted = tuple(patterns)
-    if not wanted:
-        return lambda _: True
-    from fnmatch import fnmatchcase
-
-    return lambda name: any(fnmatchcase(name, pattern) for pattern in wanted)
 
 
 def _configured(worker_id: str, raw: RawConfig) -> str:
@@ -277,9 +271,6 @@ def _since(text: str | None) -> tuple[str, str]:
         raise UsageError(f"--since {text!a} isn't a time. Try 30s, 12h, 2d, yesterday or 2026-01-31.")
     moment = since_moment(since, datetime.now(UTC))
     early = max(moment, datetime.min.replace(tzinfo=UTC) + timedelta(days=1)) - timedelta(seconds=OUT_OF_ORDER_SECONDS)
-    return _stamp(moment), _stamp(early)
-
-
-def _stamp(moment: datetime) -> str:
-    """As the lines have it: such texts sort as the moments do."""
-    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    # As the lines have it: such texts sort as the moments do.
+    stamps = [f"{each.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z" for each in (moment, early)]
+    return stamps[0], stamps[1]

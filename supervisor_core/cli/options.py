@@ -6,13 +6,13 @@ It imports nothing slow. The commands that Slack has as well take their argument
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentParser
-
-from supervisor_core.cli.option_types import OfWorker, count, event, latency, level, port, rows, seconds
+from argparse import Action, ArgumentParser, ArgumentTypeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 LINES = 50
 ROWS = 50
@@ -22,7 +22,6 @@ JSON = "print JSON"
 
 
 def status(parser: ArgumentParser) -> None:
-    """The options of `status`."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help=JSON)
     form.add_argument("--plain", action="store_true", help="print key=value lines for scripts")
@@ -34,19 +33,16 @@ def status(parser: ArgumentParser) -> None:
 
 
 def top(parser: ArgumentParser) -> None:
-    """The options of `top`."""
     parser.add_argument("--services", action="store_true", help="show the internal services even when all are well")
 
 
 def logs(parser: ArgumentParser) -> None:
-    """The options of `logs`."""
     parser.add_argument("target", nargs="?", metavar="TARGET", help="show the output of this worker, team:NAME or all")
     parser.add_argument("count", nargs="?", type=count, metavar="N", help="the same as -n N")
     events(parser)
 
 
 def events(parser: ArgumentParser) -> None:
-    """The options of `daemon logs`."""
     parser.set_defaults(target=None)
     most = f"show the newest N lines (default: {LINES})"
     parser.add_argument("-n", "--lines", type=count, default=LINES, metavar="N", help=most)
@@ -62,7 +58,6 @@ def events(parser: ArgumentParser) -> None:
 
 
 def send(parser: ArgumentParser) -> None:
-    """The options of `send`."""
     text = "the command, such as 'pause OrionMX hotfix'; `supervisor send help` lists all"
     parser.add_argument("text", nargs="+", metavar="'COMMAND …'", help=text)
     parser.add_argument("--wait", action="store_true", help="wait for the outcome")
@@ -72,19 +67,16 @@ def send(parser: ArgumentParser) -> None:
 
 
 def waiting(parser: ArgumentParser) -> None:
-    """The time limit of a command that is waited for."""
     limit = f"wait at most S seconds (default: until there is no progress for {WAIT_SECONDS}, approvals aside)"
     parser.add_argument("--timeout", type=seconds, metavar="S", help=limit)
 
 
 def previewing(parser: ArgumentParser) -> None:
-    """The options of commands that change code."""
     parser.add_argument("--preview", action="store_true", help="show what a code change would do, and do nothing")
     parser.add_argument("--if-state", metavar="STATE", help="refuse unless everything is as this preview showed it")
 
 
 def audit(parser: ArgumentParser) -> None:
-    """The options of `audit`."""
     what = "verify: check that no row was altered or removed. export: write all rows to a file. archive: move old rows "
     what += "to a file. By default: search"
     parser.add_argument("what", nargs="?", choices=["verify", "export", "archive"], help=what)
@@ -106,7 +98,6 @@ def audit(parser: ArgumentParser) -> None:
 
 
 def approvals(parser: ArgumentParser) -> None:
-    """The options of `approvals`."""
     what = "decide about one; by default: list what is waiting"
     parser.add_argument("what", nargs="?", choices=["approve", "deny", "cancel"], help=what)
     parser.add_argument("approval", nargs="?", metavar="ID", help="the approval's id, or the command's id")
@@ -117,7 +108,6 @@ def approvals(parser: ArgumentParser) -> None:
 
 
 def alerts(parser: ArgumentParser) -> None:
-    """The options of `alerts`."""
     what = "act on one, or send a test alert to the receivers outside Slack; by default: list the open alerts"
     parser.add_argument("what", nargs="?", choices=["acknowledge", "snooze", "test"], help=what)
     parser.add_argument("alert", nargs="?", metavar="ID", help="the alert's id; for test, one receiver's name")
@@ -127,28 +117,23 @@ def alerts(parser: ArgumentParser) -> None:
 
 
 def daemon(parser: ArgumentParser) -> None:
-    """The actions of `daemon`; the dispatcher goes on to each."""
     parser.add_argument("action", choices=ACTIONS, help="`supervisor daemon ACTION --help` shows its options")
 
 
 def run(parser: ArgumentParser) -> None:
-    """The options of `daemon run`."""
     parser.add_argument("--quiet", action="store_true", help="log to files only, not to stderr")
 
 
 def start(parser: ArgumentParser) -> None:
-    """No options; a worker's name is answered with the command that was meant."""
     parser.add_argument("workers_named", nargs="*", help=argparse.SUPPRESS)
 
 
 def stop(parser: ArgumentParser) -> None:
-    """The options of `daemon stop`."""
     start(parser)
     parser.add_argument("--workers", action="store_true", help="stop the workers first")
 
 
 def once(parser: ArgumentParser) -> None:
-    """The options of `once`."""
     which = "this worker; by default the only one or supervisor.default_worker"
     workers = parser.add_mutually_exclusive_group()
     workers.add_argument("--worker-id", metavar="ID", help=which)
@@ -157,13 +142,11 @@ def once(parser: ArgumentParser) -> None:
 
 
 def config(parser: ArgumentParser) -> None:
-    """The words of `config`."""
     what = "validate it, and show what a running daemon would do with it"
     parser.add_argument("check", choices=["check"], help=what)
 
 
 def init(parser: ArgumentParser) -> None:
-    """The options of `init`."""
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="write here (default: this folder)")
     parser.add_argument("--yes", action="store_true", help="ask nothing: take the default of each missing option")
     parser.add_argument("--force", action="store_true", help="replace what is there; .env only gets missing lines")
@@ -191,7 +174,6 @@ def init(parser: ArgumentParser) -> None:
 
 
 def importing(parser: ArgumentParser) -> None:
-    """The options of `import`."""
     files = "the other tool's configuration, or several for one new configuration; they aren't changed"
     parser.add_argument("file", nargs="+", metavar="FILE", help=files)
     parser.add_argument("--output", default="config.yaml", metavar="FILE", help="the new file (default: config.yaml)")
@@ -201,30 +183,24 @@ def importing(parser: ArgumentParser) -> None:
 
 
 def doctor(parser: ArgumentParser) -> None:
-    """The options of `doctor`."""
     parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def db(parser: ArgumentParser) -> None:
-    """The words of `db`."""
     parser.add_argument("upgrade", choices=["upgrade"], help="run the missing migrations")
 
 
 def backup(parser: ArgumentParser) -> None:
-    """The options of `backup`."""
-    named = "the new file (default: ledger-HOST-TIME.db)"
-    parser.add_argument("file", nargs="?", metavar="FILE", help=named)
+    parser.add_argument("file", nargs="?", metavar="FILE", help="the new file (default: ledger-HOST-TIME.db)")
     parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def restore(parser: ArgumentParser) -> None:
-    """The options of `restore`."""
     parser.add_argument("file", metavar="FILE", help="a file that `supervisor backup` wrote")
     parser.add_argument("--force", action="store_true", help="take the backup of another host or of a hub as well")
 
 
 def fleet(parser: ArgumentParser) -> None:
-    """The options of `fleet`."""
     what = "init: make this host the hub. invite: print a token for a new host. join: let this host join with a token. "
     what += "list: show the hosts. revoke: cut a host off. doctor: check key, connection, server and rights"
     parser.add_argument("what", choices=["init", "invite", "join", "list", "revoke", "doctor"], help=what)
@@ -236,30 +212,23 @@ def fleet(parser: ArgumentParser) -> None:
 
 
 def completion(parser: ArgumentParser) -> None:
-    """The words of `completion`."""
     what = "the shell whose script is printed; workers, targets: the names that the script completes"
     parser.add_argument("shell", choices=["bash", "zsh", "fish", "workers", "targets"], help=what)
 
 
 def demo(parser: ArgumentParser) -> None:
-    """The options of `demo`."""
     parser.add_argument("--port", type=port, default=0, metavar="P", help="the page's port (default: any free port)")
     parser.add_argument("--fleet", action="store_true", help="a hub and three hosts instead of one host")
     parser.add_argument("--tour", action="store_true", help="play a session in the terminal, check it, and exit")
 
 
 def playground(parser: ArgumentParser) -> None:
-    """The options of `playground`."""
     parser.add_argument("--port", type=port, default=0, metavar="P", help="the port (default: any free port)")
     parser.add_argument("--manifest", metavar="FILE", help="the app's manifest (default: ./manifest.yml, else any app)")
     parser.add_argument("--journal", metavar="FILE", help="record everything that happens, as JSON lines")
     parser.add_argument("--rate-limits", action="store_true", help="enforce Slack's rate limits as well")
     parser.add_argument("--strict", action="store_true", help="refuse unknown arguments of methods")
     parser.add_argument("--latency", type=latency, default=0.0, metavar="MS", help="delay each Web API call")
-
-
-def nothing(_parser: ArgumentParser) -> None:
-    """No options of its own."""
 
 
 class Subcommand:
@@ -280,15 +249,13 @@ _START = Subcommand(
 )
 _STOP = Subcommand("lifecycle:run_stop", stop, "Stop the daemon. Its workers keep running.", "daemon stop")
 _RESTART = Subcommand(
-    "lifecycle:run_restart", nothing, "Restart the daemon. Its workers keep running.", "daemon restart"
+    "lifecycle:run_restart", lambda _parser: None, "Restart the daemon. Its workers keep running.", "daemon restart"
 )
 _RUN = Subcommand("run:run_run", run, "Run the daemon in the foreground.", "daemon run --quiet")
 _EVENTS = Subcommand("logs:run", events, "Show the daemon's events, newest last.", "daemon logs -f --level warning")
 
 SUBCOMMANDS = {
-    "status": Subcommand(
-        "status.command:run", status, "Show the workers and their health, verified now.", "status OrionMX"
-    ),
+    "status": Subcommand("status:run", status, "Show the workers and their health, verified now.", "status OrionMX"),
     "top": Subcommand("top:run", top, "Show the workers live, with their current CPU and memory. `q` quits.", "top"),
     "logs": Subcommand(
         "logs:run", logs, "Show a worker's output, or without a target the daemon's events.", "logs OrionMX -f"
@@ -319,14 +286,14 @@ SUBCOMMANDS = {
         "once --worker-id OrionMX --heal",
     ),
     "send": Subcommand(
-        "send.command:run",
+        "send:run",
         send,
         "Send a command, in the words that Slack uses.",
         "send 'rollback OrionMX 3 hotfix' --wait",
     ),
     "config": Subcommand("config:run", config, "Validate the configuration.", "config check --config new.yaml"),
     "init": Subcommand(
-        "init.command:run",
+        "init:run",
         init,
         "Write the configuration, the Slack app's manifest and a systemd unit of this host. It asks what it must know.",
         "init --yes --worker fetcher --command 'python3 fetch.py --all' --cwd /srv/fetcher",
@@ -394,3 +361,90 @@ def new_parser(name: str, description: str, *examples: str) -> ArgumentParser:
     )
     parser.add_argument("--config", metavar="FILE", help="default: $SUPERVISOR_CONFIG, else ./config.yaml")
     return parser
+
+
+MOST = 1_000_000
+HIGHEST_PORT = 65535
+MOST_LATENCY = 60_000  # milliseconds
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""From harmless to worst."""
+
+
+def count(text: str) -> int:
+    return _number(text, 0)
+
+
+def rows(text: str) -> int:
+    return _number(text, 1)
+
+
+def port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > HIGHEST_PORT:
+        raise ArgumentTypeError(f"must be a port from 0 (any free one) to {HIGHEST_PORT}, not {text!a}")
+    return int(text)
+
+
+def latency(text: str) -> float:
+    """Seconds, from a number of milliseconds below one minute."""
+    if not text.isascii() or not text.isdigit() or int(text) >= MOST_LATENCY:
+        raise ArgumentTypeError(f"must be milliseconds from 0 to {MOST_LATENCY - 1}, not {text!a}")
+    return int(text) / 1000
+
+
+def level(text: str) -> str:
+    if text.upper() not in LEVELS:
+        raise ArgumentTypeError(f"must be one of {', '.join(LEVELS).lower()}, not {text!a}")
+    return text.upper()
+
+
+def event(text: str) -> str:
+    """The name of a log event, or a pattern that matches some."""
+    from supervisor_core.common.log_events import NO_EVENT, LogEvent, unknown_pattern
+    from supervisor_core.common.text import nearest
+
+    if unknown_pattern(text):
+        near = nearest(text, [NO_EVENT, *(each.event for each in LogEvent)])
+        hint = f". Did you mean {near}?" if near else "; docs/reference/events.md lists them"
+        raise ArgumentTypeError(f"there's no log event {text!a}{hint}")
+    return text
+
+
+def seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < MOST:
+        raise ArgumentTypeError(f"must be a number of seconds above 0, not {text!a}")
+    return number
+
+
+def _number(text: str, least: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not least <= number <= MOST:
+        raise ArgumentTypeError(f"must be a number from {least} to {MOST}, not {text!a}")
+    return number
+
+
+class OfWorker(Action):
+    """Collects `--worker ID` and the options behind it that are about this worker."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        workers = list(getattr(namespace, self.dest) or ())
+        name = self.option_strings[0].removeprefix("--")
+        if name == self.dest:
+            workers.append({name: values})
+        elif not workers:
+            parser.error(f"{option_string} must follow the --worker that it's about")
+        else:
+            workers[-1] = {**workers[-1], name: values}
+        setattr(namespace, self.dest, workers)

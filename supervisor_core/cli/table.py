@@ -33,36 +33,25 @@ def wants_colour() -> bool:
 
 
 def paint(text: str, colour: str) -> str:
-    """The text in a color."""
     return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """The rows under their heads; with `width`, the last column is cut so that no line is longer."""
-    clean = [[printable(cell) for cell in row] for row in rows]
-    widths = _widths(head, clean)
-    lines = [
-        GAP.join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in (head, *clean)
-    ]
-    if width:
-        lines = [_cut(line, width) for line in lines]
-    return "\n".join(lines)
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
+    """Print the rows under their heads, in colors where they are wanted."""
+    print(folded_table(head, rows, terminal_width(), colours if wants_colour() else ()))
 
 
 def folded_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None, colours: Sequence[str] = ()
 ) -> str:
-    """The same, but with `width` the last column is folded between words: beside the others, or below them where
-    it would be too narrow or too long. Of one that is longer still, the middle is left out. `colours` are those of
-    the first cell of each row; the head is dim then."""
+    """The rows under their heads. With `width` the last column is folded between words: beside the others, or below
+    them where it would be too narrow or too long. Of one that is longer still, the middle is left out. `colours` are
+    those of the first cell of each row; the head is dim then."""
     clean = [[printable(cell) for cell in row] for row in rows]
     if not any(row[-1] for row in clean):
         head = (*head[:-1], "")
-    if width is None:
-        lines = [[line] for line in table(head, clean).split("\n")]
-    else:
-        widths = _widths(head, clean)[:-1]
-        lines = [_folded_row(row, widths, width) for row in (head, *clean)]
+    widths = [max(map(len, column)) for column in zip(head, *clean, strict=True)][:-1]
+    lines = [_folded_row(row, widths, width) for row in (head, *clean)]
     for row, own, colour in zip(clean, lines[1:], colours, strict=bool(colours)):
         own[0] = paint(row[0], colour) + own[0][len(row[0]) :]
     if colours:
@@ -94,30 +83,23 @@ def fit(text: str) -> str:
     return "\n".join(part for line in lines for part in (folded(line, width, 2) if len(line) > width else [line]))
 
 
-def _folded_row(row: Sequence[str], widths: Sequence[int], width: int) -> list[str]:
+def _folded_row(row: Sequence[str], widths: Sequence[int], width: int | None) -> list[str]:
     others = GAP.join(cell.ljust(size) for cell, size in zip(row[:-1], widths, strict=True)) + GAP
+    if width is None:
+        return [f"{others}{row[-1]}".rstrip()]
     room = width - len(others)
     lines = folded(row[-1], room) if room >= NARROWEST or len(row[-1]) <= room else []
     if 0 < len(lines) <= MOST_LINES:
         first, *more = lines
         return [f"{others}{first}".rstrip(), *(" " * len(others) + line for line in more)]
-    below = _most(folded(row[-1], width - INDENT))
+    below = folded(row[-1], width - INDENT)
+    if len(below) > MOST_LINES:  # the cause of an error is mostly at its end
+        below = [*below[: MOST_LINES - 2], f"{below[MOST_LINES - 2][:-1]}…", below[-1]]
     return [_cut(others.rstrip(), width), *(" " * INDENT + line for line in below)]
-
-
-def _most(lines: list[str]) -> list[str]:
-    """The first lines and the last one: the cause of an error is mostly at its end."""
-    if len(lines) <= MOST_LINES:
-        return lines
-    return [*lines[: MOST_LINES - 2], f"{lines[MOST_LINES - 2][:-1]}…", lines[-1]]
 
 
 def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
-
-
-def _widths(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(head, *rows, strict=True)]
 
 
 def printable(cell: str) -> str:

@@ -10,8 +10,7 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from supervisor_core.cli.status.command import ask_status, read_quickly
-from supervisor_core.cli.status.views import StatusText
+from supervisor_core.cli.status import StatusText, ask_status, read_quickly
 from supervisor_core.cli.table import DIM, paint, terminal_width, wants_colour
 from supervisor_core.config.raw import state_dir_of
 

@@ -29,9 +29,6 @@ from supervisor_core.storage.ledger_errors import translate_errors
 from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
 from supervisor_core.storage.shared_database import DatabaseUnavailable, SharedDatabase
 
-LOOK_SECONDS = 0.0
-"""Enough to read its version."""
-
 
 def run_backup(options: argparse.Namespace) -> int:
     """Write a backup and say what it holds."""
@@ -83,7 +80,7 @@ def run_db(options: argparse.Namespace) -> int:
         return SUCCESS
     path = config.state_dir / LEDGER_FILE
     with translate_errors(path):
-        before = file_state(path, LOOK_SECONDS).version if path.exists() else None
+        before = file_state(path, 0.0).version if path.exists() else None
     with opened_ledger(config):
         print(f"Ledger {path}: {_version_words(before)}")
     if config.shared_database_disabled:
@@ -105,7 +102,12 @@ def _version_words(before: str | None) -> str:
 def run_doctor(options: argparse.Namespace) -> int:
     """Run every check; with the last good configuration while its file is broken."""
     config, problem = last_good.load_or_last_good(options.config)
-    results = run_checks([*CORE_CHECKS, *_chat_checks()], config)
+    try:
+        chat_checks: Sequence[Check] = installed_chat().checks()
+    except SupervisorError as error:
+        result = CheckResult("slack", not config.slack.enabled, error.message, error.remedy)
+        chat_checks = [Check("slack", lambda _config: result)]
+    results = run_checks([*CORE_CHECKS, *chat_checks], config)
     if problem:
         broken = CheckResult(
             "configuration", False, problem, "Fix it. The other checks use the last good configuration."
@@ -117,11 +119,3 @@ def run_doctor(options: argparse.Namespace) -> int:
     else:
         print(results_text(results))
     return SUCCESS if ok else FAILURE
-
-
-def _chat_checks() -> Sequence[Check]:
-    try:
-        return installed_chat().checks()
-    except SupervisorError as error:
-        message, remedy = error.message, error.remedy
-        return [Check("slack", lambda config: CheckResult("slack", not config.slack.enabled, message, remedy))]

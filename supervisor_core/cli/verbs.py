@@ -36,14 +36,14 @@ def verb_parser(name: str) -> argparse.ArgumentParser:
     parser = options.new_parser(name, text, *_examples(definitions))
     parser.usage = "\n".join(["supervisor " + definitions[0].usage + " [options]", *usage[1:]])
     parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
-    queued, code = (any(test(each) for each in definitions) for test in (_is_queued, _changes_code))
+    queued = any(each.handler is not None for each in definitions)
     if queued:
         wait = "wait for the outcome (the default, but for batches), or return once the command is queued"
         parser.add_argument("--wait", action=argparse.BooleanOptionalAction, help=wait)
         options.waiting(parser)
     for option in definitions[0].options:
         _add_option(parser, option)
-    if code:
+    if any(each.tier is Tier.CODE for each in definitions):
         options.previewing(parser)
     parser.add_argument("--json", action="store_true", help=options.JSON)
     parser.set_defaults(wait=None if queued else False, timeout=None, preview=False, if_state=None, flags=None)
@@ -66,12 +66,12 @@ def _add_option(parser: argparse.ArgumentParser, option: Parameter) -> None:
 
 def run(name: str, options: argparse.Namespace) -> int:
     """Send the command, or show the answer."""
-    from supervisor_core.cli.send import command
+    from supervisor_core.cli import send
 
     options.text = [as_text(name, options.words, options.flags or ())]
     if options.wait is None:  # batches take longer than anybody waits at a prompt
-        options.wait = options.timeout is not None or not command.is_rolling(options.text)
-    return command.run(options)
+        options.wait = options.timeout is not None or not send.is_rolling(options.text)
+    return send.run(options)
 
 
 def as_text(name: str, words: Sequence[str], flags: Sequence[str] = ()) -> str:
@@ -97,18 +97,8 @@ def _arguments(definitions: Sequence[CommandDefinition]) -> list[str]:
 
 
 def _examples(definitions: Sequence[CommandDefinition]) -> list[str]:
-    """One example of each: one that names a worker where there is one."""
     chosen = []
     for each in definitions:
-        takes_target = each.target is TargetRule.WORKERS
-        named = [example for example in each.examples if " " in example or not takes_target]
-        chosen.append(f"supervisor {(named or list(each.examples))[0]}")
+        named = [example for example in each.examples if " " in example or each.target is not TargetRule.WORKERS]
+        chosen.append(f"supervisor {(named or each.examples)[0]}")
     return chosen
-
-
-def _is_queued(definition: CommandDefinition) -> bool:
-    return definition.handler is not None
-
-
-def _changes_code(definition: CommandDefinition) -> bool:
-    return definition.tier is Tier.CODE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from supervisor_core.cli.answers import logs
 from supervisor_core.cli.host import load_fleet_config
 from supervisor_core.cli.logs import still_read
-from supervisor_core.cli.send.answers import logs
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.words import quote
@@ -87,25 +87,20 @@ class OutputFollower:
             return self._end  # the drive is away for the moment
         if end.data.startswith(self._end.data[:ANCHOR_BYTES]) or not self._worker.log_file:
             return end
-        return end._replace(data=self._earlier() + end.data)
-
-    def _earlier(self) -> bytes:
-        """The end of the worker's own log before it was begun anew."""
-        try:
-            return read_source(self._drive, source_before(self._config, self._worker), READ_BYTES).data
+        try:  # the end of the worker's own log before it was begun anew
+            earlier = read_source(self._drive, source_before(self._config, self._worker), READ_BYTES).data
         except (SupervisorError, OSError):
-            return b""
+            return end
+        return end._replace(data=earlier + end.data)
 
     def _facts(self) -> tuple[object, ...]:
         """What changes with the file; nothing for one on the drive, which a look could hang on."""
         source = source_of(self._config, self._worker)
         try:
-            found = source.path.stat() if not source.on_drive else None
+            found = None if source.on_drive else source.path.stat()
         except OSError:
-            return ()
-        if found is None:
-            return ()
-        return found.st_ino, found.st_size, found.st_mtime_ns
+            found = None
+        return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _whole(end: FileEnd) -> FileEnd:

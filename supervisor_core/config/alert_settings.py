@@ -11,8 +11,14 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from supervisor_core.common.cron import CronError, parse_cron
-from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
-from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.common.sections import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Invalid,
+    SecretStr,
+    Section,
+)
 from supervisor_core.config.fields import (
     DISTRIBUTION,
     Flag,
@@ -125,11 +131,9 @@ class QuietHours(Section):
     )
     zone: Zone = Field(default="UTC", description="Time zone, such as `Europe/Berlin`.")
 
-    @model_validator(mode="after")
-    def _has_a_length(self) -> QuietHours:
+    def check_values(self) -> None:
         if self.start == self.end:
             raise Invalid("must have different times in from and to; for a whole day, use 00:00 and 23:59")
-        return self
 
 
 class Maintenance(Section):
@@ -209,10 +213,15 @@ class WebhookSettings(Section):
         """The address without secrets."""
         return mask_url(self.address)
 
-    @model_validator(mode="after")
-    def _suits_its_format(self) -> WebhookSettings:
-        _check_secret(self.format, self.secret.get_secret_value())
-        return self
+    def check_values(self) -> None:
+        secret = self.secret.get_secret_value()
+        if secret and not (secret.isascii() and secret.isprintable() and " " not in secret):
+            raise Invalid("has characters that a key doesn't have, such as a space", "secret")
+        if secret and self.format == PAGERDUTY and not re.fullmatch(r"[0-9A-Za-z]{32}", secret):
+            raise Invalid("must be an integration key of Events API v2: 32 letters and digits", "secret")
+        if self.format == JSON and secret.startswith(SIGNING_PREFIX) and signing_key(secret) is None:
+            expected = f"{SIGNING_PREFIX} and {SIGNING_BYTES[0]} to {SIGNING_BYTES[-1]} bytes in base64"
+            raise Invalid(f"must be {expected}: echo {SIGNING_PREFIX}$(openssl rand -base64 32)", "secret")
 
 
 class ReceiverSettings(WebhookSettings):
@@ -231,18 +240,6 @@ class ReceiverSettings(WebhookSettings):
     @property
     def label(self) -> str:
         return self.name
-
-
-def _check_secret(kind: str, secret: str) -> None:
-    if not secret:
-        return
-    if not (secret.isascii() and secret.isprintable() and " " not in secret):
-        raise Invalid("has characters that a key doesn't have, such as a space", "secret")
-    if kind == PAGERDUTY and not re.fullmatch(r"[0-9A-Za-z]{32}", secret):
-        raise Invalid("must be an integration key of Events API v2: 32 letters and digits", "secret")
-    if kind == JSON and secret.startswith(SIGNING_PREFIX) and signing_key(secret) is None:
-        expected = f"{SIGNING_PREFIX} and {SIGNING_BYTES[0]} to {SIGNING_BYTES[-1]} bytes in base64"
-        raise Invalid(f"must be {expected}: echo {SIGNING_PREFIX}$(openssl rand -base64 32)", "secret")
 
 
 def signing_key(secret: str) -> bytes | None:
@@ -312,12 +309,10 @@ class IncomingSettings(Section):
         "`repeat_interval`.",
     )
 
-    @model_validator(mode="after")
-    def _has_a_long_token(self) -> IncomingSettings:
+    def check_values(self) -> None:
         token = self.token.get_secret_value()
         if token and not re.fullmatch(r"[!-~]{16,512}", token):
             raise Invalid("must have 16 to 512 letters, digits and signs without spaces", "token")
-        return self
 
 
 class AlertSettings(Section):

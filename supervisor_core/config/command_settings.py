@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from supervisor_core.commands.definitions import CommandDefinition, Extension, Output
 from supervisor_core.commands.parameters import Parameter, ParameterError
-from supervisor_core.common.section_checks import BeforeValidator, Invalid
-from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.common.sections import BeforeValidator, Field, Invalid, Section
 from supervisor_core.common.text import nearest
 from supervisor_core.common.times import MINUTE, parse_duration
 from supervisor_core.config.document import Path
@@ -119,8 +118,7 @@ class ParameterSettings(Section):
         default="", description="Argument that stands in the place of a flag that is given. Empty: `--name`."
     )
 
-    @model_validator(mode="after")
-    def _fits(self) -> ParameterSettings:
+    def check_values(self) -> None:
         """Check the bounds and the default by the rules for typed values."""
         if (self.type == "choice") != bool(self.choices):
             raise Invalid("needs choices" if self.type == "choice" else "has choices, so its type must be choice")
@@ -134,12 +132,14 @@ class ParameterSettings(Section):
             raise Invalid(f"has an invalid default: {error.message}") from None
         except ValueError as error:
             raise Invalid(f"isn't valid: {error}") from None
-        return self
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of the command."""
         words: Any = {"name": name, "help": self.help or name.replace("_", " ")}
-        low, high, default = (self._in_seconds(each) for each in (self.min, self.max, self.default))
+        bounds: list[Any] = [self.min, self.max, self.default]
+        if self.type == "duration":  # a wrong one is found by the option
+            found = [parse_duration(each) if isinstance(each, str) else None for each in bounds]
+            bounds = [given if seconds is None else seconds for given, seconds in zip(bounds, found, strict=True)]
+        low, high, default = bounds
         if self.type == "flag":
             return options.flag(**words)
         words |= {"required": self.required}
@@ -150,10 +150,6 @@ class ParameterSettings(Section):
         if self.type == "number":
             return options.number(**words, low=low, high=high, default=default)
         return options.duration(**words, low=max(low, MINUTE), high=high, default=default)
-
-    def _in_seconds(self, value: object) -> Any:  # noqa: ANN401 (a wrong one is found by the option)
-        found = parse_duration(value) if self.type == "duration" and isinstance(value, str) else None
-        return value if found is None else found
 
 
 class CommandSettings(Section):
@@ -197,25 +193,20 @@ class CommandSettings(Section):
     )
 
     def definition(self, name: str) -> CommandDefinition:
-        """The command in the catalog."""
         where = Output(self.output), self.runs == "host"
+        # All that decides what the command does; of its environment the names, because the values are secrets.
+        facts = self.model_dump(exclude={"summary", "role", "approval", "env"})
         return added_command(
             name,
             self.summary or "Run a command of this configuration.",
             (each.parameter(option) for option, each in self.parameters.items()),
-            Extension(ORIGIN, self._digest(), self.argv, None, self.timeout, *where),
+            Extension(ORIGIN, digest_of({**facts, "env": sorted(self.env)}), self.argv, None, self.timeout, *where),
             role=self.role,
             approval=self.approval,
             changes=self.changes,
         )
 
-    def _digest(self) -> str:
-        """Of all that decides what the command does; of its environment the names, because the values are secrets."""
-        facts = self.model_dump(mode="json", exclude={"summary", "role", "approval", "env"})
-        return digest_of({**facts, "env": sorted(self.env)})
-
     def flag_arguments(self) -> Mapping[str, str]:
-        """The argument that stands for each flag."""
         flags = {name: each for name, each in self.parameters.items() if each.type == "flag"}
         return {name: each.argument or options.option_of(name) for name, each in flags.items()}
 
@@ -278,17 +269,14 @@ def _argument_fault(
         return "would be read by a shell; run the program itself, or a script of your own"
     if word.startswith("-") and "=" not in word[: found[0].start()]:
         return "would let a value choose an option; write --name={value}"
-    if _mapping(parameters[names[0]]).get("type") == "flag":
+    given = _mapping(parameters[names[0]])
+    if given.get("type") == "flag":
         return None if word == f"{{{names[0]}}}" else "has a flag, which must be an argument alone"
     before, alone = argv[place - 1], word == f"{{{names[0]}}}"
-    if alone and before.startswith("-") and "=" not in before and _is_optional(parameters[names[0]]):
+    is_optional = not given.get("required") and given.get("default") is None
+    if alone and before.startswith("-") and "=" not in before and is_optional:
         return f"is left out without a value, and {before} isn't; write {before}={word}"
     return None
-
-
-def _is_optional(parameter: object) -> bool:
-    given = _mapping(parameter)
-    return not given.get("required") and given.get("default") is None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

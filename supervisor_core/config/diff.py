@@ -14,7 +14,6 @@ from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import format_path
-from supervisor_core.config.worker_settings import WorkerSettings
 
 LIVE_SECTIONS = ("workers", "teams", "commands")
 """The sections that a running daemon applies. The others are read at its start."""
@@ -34,10 +33,6 @@ class ChangedWorker:
 
     worker_id: str
     keys: tuple[str, ...]
-
-    @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> ChangedWorker:
-        return cls(str(document["worker_id"]), tuple(str(key) for key in document["keys"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +91,45 @@ class ConfigDiff:
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ConfigDiff:
         """Read what `as_json` of any version made."""
-        found: dict[str, Any] = {field.name: document.get(field.name) or () for field in fields(cls)}
-        for name, values in found.items():
-            touched = name in ("restarted", "changed")
-            found[name] = tuple(ChangedWorker.from_json(value) if touched else str(value) for value in values)
+        found: dict[str, Any] = {field.name: tuple(map(str, document.get(field.name) or ())) for field in fields(cls)}
+        for name in ("restarted", "changed"):
+            workers = document.get(name) or ()
+            found[name] = tuple(
+                ChangedWorker(str(each["worker_id"]), tuple(map(str, each["keys"]))) for each in workers
+            )
         return cls(**found)
 
 
 def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     """The effects of replacing `old` by `new`: `{config}` then means the same file."""
     touched = [
-        (worker_id, _changed_worker(old.workers[worker_id], new.workers[worker_id], worker_id))
-        for worker_id in _common_workers(old, new)
+        ChangedWorker(worker_id, _names(old.workers[worker_id], worker, ()))
+        for worker_id, worker in new.workers.items()
+        if worker_id in old.workers
     ]
-    differing = [(worker_id, each) for worker_id, each in touched if each.keys]
-    stopped = tuple(each for each, _ in differing if old.workers[each].enabled and not new.workers[each].enabled)
-    started = tuple(each for each, _ in differing if new.workers[each].enabled and not old.workers[each].enabled)
-    anew = {each for each, _ in differing if _must_restart(old, new, each)} - {*stopped, *started}
+    differing = {each.worker_id: each for each in touched if each.keys}
+    stopped = tuple(each for each in differing if old.workers[each].enabled and not new.workers[each].enabled)
+    started = tuple(each for each in differing if new.workers[each].enabled and not old.workers[each].enabled)
+    # Both hashes are those of the old one, since the new one may still lie elsewhere.
+    restarted = {each for each in differing if old.spec_hash(old.workers[each]) != old.spec_hash(new.workers[each])}
+    restarted -= {*stopped, *started}
+    settings = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
+    variables = sorted(name for name in {*old.environ, *new.environ} if name.startswith(USED_AS_THEY_ARE))
     return ConfigDiff(
         added=tuple(worker_id for worker_id in new.workers if worker_id not in old.workers),
         removed=tuple(worker_id for worker_id in old.workers if worker_id not in new.workers),
         stopped=stopped,
         started=started,
-        restarted=tuple(each for worker_id, each in differing if worker_id in anew),
-        changed=tuple(each for worker_id, each in differing if worker_id not in {*anew, *stopped, *started}),
+        restarted=tuple(each for worker_id, each in differing.items() if worker_id in restarted),
+        changed=tuple(
+            each for worker_id, each in differing.items() if worker_id not in {*restarted, *stopped, *started}
+        ),
         teams=_names(old.teams, new.teams, ("teams",)),
         commands=_names(old.commands, new.commands, ("commands",)),
-        needs_restart=(*_settings(old, new), *_variables(old.environ, new.environ)),
+        needs_restart=(
+            *(key for name in settings for key in _names(getattr(old, name), getattr(new, name), (name,))),
+            *(name for name in variables if old.environ.get(name) != new.environ.get(name)),
+        ),
     )
 
 
@@ -135,29 +142,6 @@ def list_names(names: tuple[str, ...]) -> str:
     """Names in a sentence; of many, the first ones."""
     more = len(names) - LISTED
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
-
-
-def _common_workers(old: SupervisorConfig, new: SupervisorConfig) -> list[str]:
-    return [worker_id for worker_id in new.workers if worker_id in old.workers]
-
-
-def _changed_worker(old: WorkerSettings, new: WorkerSettings, worker_id: str) -> ChangedWorker:
-    return ChangedWorker(worker_id, _names(old, new, ()))
-
-
-def _must_restart(old: SupervisorConfig, new: SupervisorConfig, worker_id: str) -> bool:
-    """Both are asked of the old one, since the new one may still lie elsewhere."""
-    return old.spec_hash(old.workers[worker_id]) != old.spec_hash(new.workers[worker_id])
-
-
-def _settings(old: SupervisorConfig, new: SupervisorConfig) -> tuple[str, ...]:
-    sections = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
-    return tuple(key for name in sections for key in _names(getattr(old, name), getattr(new, name), (name,)))
-
-
-def _variables(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
-    names = sorted(name for name in {*old, *new} if name.startswith(USED_AS_THEY_ARE))
-    return tuple(name for name in names if old.get(name) != new.get(name))
 
 
 def _names(old: object, new: object, path: Path) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from supervisor_core.common.section_checks import BeforeValidator, Invalid
-from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.common.sections import BeforeValidator, Field, Invalid, Section
 from supervisor_core.config.fields import Kind, OneOf, OptionalPath, matching
 
 LAYOUTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
@@ -35,13 +34,10 @@ FORMER_ROOT = "./var/nas"
 _FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
 _check_folder = matching(_FOLDER, "a path relative to nas.root")
 
-
-def _optional_folder(value: object) -> str:
-    return "" if value == "" else _check_folder(value)
-
-
 Folder = Annotated[str, BeforeValidator(_check_folder), Kind("relative path")]
-OptionalFolder = Annotated[str, BeforeValidator(_optional_folder), Kind("relative path")]
+OptionalFolder = Annotated[
+    str, BeforeValidator(lambda value: "" if value == "" else _check_folder(value)), Kind("relative path")
+]
 
 
 def _mode(value: object) -> int:
@@ -100,9 +96,8 @@ class DriveSettings(Section):
         description="Permissions of new files on the drive, in octal. The owner can always read and write.",
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _lay_out(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
+    def prepare(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
         """Fill in the names of the layout, under those that are given."""
         if not isinstance(given, Mapping):
             return given

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
-from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Context, Invalid, SecretStr, frozen
+from supervisor_core.common.sections import AfterValidator, BeforeValidator, Context, Invalid, SecretStr
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import scalar
 from supervisor_core.config.raw import Substituted, absolute
@@ -72,8 +73,13 @@ def _secret(value: object) -> object:
     return value if isinstance(value, SecretStr) else _free_text(value)
 
 
+def _meant(value: object) -> object:
+    """The number or truth value that came out of a variable without quotes; any other value as it is."""
+    return scalar(value) if isinstance(value, Substituted) and value.plain else value
+
+
 def _flag(value: object) -> bool:
-    meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
+    meant = _meant(value)
     if not isinstance(meant, bool):
         raise Invalid(f"must be true or false, but is {kind_of(value)}")
     return meant
@@ -97,7 +103,7 @@ class Number:
 
     def __call__(self, value: object) -> float:
         expected = f"must be a {'whole ' if self.whole else ''}number{self.unit and f' of {self.unit}'}"
-        meant = scalar(value) if isinstance(value, Substituted) and value.plain else value
+        meant = _meant(value)
         if isinstance(meant, bool) or not isinstance(meant, int | float):
             raise Invalid(f"{expected}, but is {kind_of(value)}")
         if not math.isfinite(meant) or not self.low <= meant <= self.high:
@@ -156,10 +162,6 @@ def folder_of(context: Context) -> Path:
     return folder
 
 
-def _path_or_none(value: object, context: Context) -> Path | None:
-    return None if value is None or value == "" else _path(value, context)
-
-
 def host_and_port(value: object) -> str:
     """A `host:port`; the host of IPv6 in brackets."""
     text = matching(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}", "a host and a port such as 127.0.0.1:9464")(
@@ -168,10 +170,6 @@ def host_and_port(value: object) -> str:
     if int(text.rpartition(":")[2]) > LAST_PORT:
         raise Invalid("must have a port from 0 to 65535")
     return text
-
-
-def _bind(value: object) -> str:
-    return "" if value == "" else host_and_port(value)
 
 
 FreeText = Annotated[str, BeforeValidator(_free_text)]
@@ -184,10 +182,15 @@ Pause = Annotated[float, BeforeValidator(Number(TICK, WEEK, unit="seconds"))]
 Minutes = Annotated[float, BeforeValidator(Number(0, MONTH, unit="minutes"))]
 Span = Annotated[float, BeforeValidator(Number(TICK, MONTH, unit="minutes"))]
 FilePath = Annotated[Path, BeforeValidator(_path, context=True), Kind("path")]
-OptionalPath = Annotated[Path | None, BeforeValidator(_path_or_none, context=True), Kind("path")]
+OptionalPath = Annotated[
+    Path | None,
+    BeforeValidator(lambda value, context: None if value in (None, "") else _path(value, context), context=True),
+    Kind("path"),
+]
 HostPort = Annotated[str, BeforeValidator(host_and_port), Kind("host:port")]
-Bind = Annotated[str, BeforeValidator(_bind), Kind("host:port")]
-Frozen = AfterValidator(frozen)
+Bind = Annotated[str, BeforeValidator(lambda value: "" if value == "" else host_and_port(value)), Kind("host:port")]
+NONE_AS_EMPTY = BeforeValidator(lambda value: {} if value is None else value)
+Frozen = AfterValidator(lambda values: MappingProxyType(dict(values)))
 
 DISTRIBUTION = "supervisor-chatops"
 # What goes before `://`, the module that speaks it, and the extra that installs it.
@@ -208,7 +211,7 @@ _WEB = ("http", "https")
 class SecretUrl(SecretStr):
     """An address. Shown without user, password, path and query: any of these may be a secret."""
 
-    def _display(self) -> str:
+    def __str__(self) -> str:
         return mask_url(self.get_secret_value())
 
 
@@ -281,7 +284,11 @@ def _database_url(value: object, context: Context) -> str:
         meant = f"; did you mean {near}://?" if near else ""
         raise Invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
     if dialect == "sqlite":
-        return _sqlite(text, context)
+        match = _SQLITE.fullmatch(text)
+        if match is None or match[1] == ":memory:":
+            raise Invalid("must name a file, such as sqlite:///var/fleet.db; an in-memory database isn't kept")
+        path = match[1] if match[1].startswith("file:") else absolute(folder_of(context), match[1])
+        return f"sqlite:///{path}{match[2] or ''}"
     if not _is_by_socket(text):
         _check_url(text, (dialect,), f"{dialect}://user:password@host/database")
     module, extra = DIALECTS[dialect]
@@ -304,14 +311,6 @@ def _is_by_socket(text: str) -> bool:
 def _require_driver(module: str, extra: str, what: str) -> None:
     if not installed(module):
         raise Invalid(f"needs the driver for {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
-
-
-def _sqlite(text: str, context: Context) -> str:
-    match = _SQLITE.fullmatch(text)
-    if match is None or match[1] == ":memory:":
-        raise Invalid("must name a file, such as sqlite:///var/fleet.db; an in-memory database isn't kept")
-    path = match[1] if match[1].startswith("file:") else absolute(folder_of(context), match[1])
-    return f"sqlite:///{path}{match[2] or ''}"
 
 
 DatabaseUrl = Annotated[SecretUrl, BeforeValidator(_database_url, context=True)]

@@ -6,9 +6,11 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from supervisor_core.commands.addresses import hosts_of
@@ -19,8 +21,7 @@ from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.section_checks import SecretStr, ValidationError
-from supervisor_core.common.sections import PrivateAttr, Section
+from supervisor_core.common.sections import SecretStr, Section, ValidationError
 from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.document import Problem
@@ -40,43 +41,26 @@ SHORTEST_SECRET = 4
 class SupervisorConfig(Settings):
     """A configuration that was found right, with every path absolute. It never changes."""
 
-    _path: Path = PrivateAttr()
-    _text: str = PrivateAttr()
-    _environ: Mapping[str, str] = PrivateAttr()
-    _safe: Mapping[str, str] = PrivateAttr()
-    _secrets: frozenset[str] | None = PrivateAttr(default=None)  # collected once: it takes long with many workers
-    _network: Network = PrivateAttr()
-    _folders: Mapping[str, Path] | None = PrivateAttr(default=None)  # worked out once: each look needs one
-    _spec_hashes: dict[int, tuple[WorkerSettings, str]] = PrivateAttr(default_factory=dict)
-    """Each worker's settings that were hashed, by their identity: they never change."""
+    path: Path
+    """The absolute path of the file: `{config}` in a command."""
+    text: str
+    """The content of the file, with its variables unresolved."""
+    environ: Mapping[str, str]
+    """The `.env` beside the file, and over it the environment: where Slack's tokens are looked for."""
+    safe_environment: Mapping[str, str]
+    """The variables of ours that any program may see."""
+    network: Network
+    """The proxies and certificates for every connection to the outside."""
 
-    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401 (its type is pydantic's)
+    def complete(self, context: Mapping[str, Any]) -> None:
         """Take the origin out of the context of the validation."""
-        self._path = context["path"]
-        self._text = context["text"]
-        self._environ = MappingProxyType(context["environ"])
-        self._safe = MappingProxyType(context["safe"])
-        self._network = Network(self._environ, self._path.parent)
-
-    @property
-    def path(self) -> Path:
-        """The absolute path of the file: `{config}` in a command."""
-        return self._path
-
-    @property
-    def text(self) -> str:
-        """The content of the file, with its variables unresolved."""
-        return self._text
-
-    @property
-    def environ(self) -> Mapping[str, str]:
-        """The `.env` beside the file, and over it the environment: where Slack's tokens are looked for."""
-        return self._environ
-
-    @property
-    def network(self) -> Network:
-        """The proxies and certificates for every connection to the outside."""
-        return self._network
+        self.set_private(
+            path=context["path"],
+            text=context["text"],
+            environ=MappingProxyType(context["environ"]),
+            safe_environment=MappingProxyType(context["safe"]),
+            network=Network(context["environ"], context["path"].parent),
+        )
 
     @property
     def state_dir(self) -> Path:
@@ -93,13 +77,11 @@ class SupervisorConfig(Settings):
         """The folder that holds the folders: the shared drive, or without one the state folder."""
         return self.nas.root or self.state_dir
 
-    @property
+    @cached_property
     def folders(self) -> Mapping[str, Path]:
         """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
-        if self._folders is None:
-            names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
-            self._folders = MappingProxyType({name: self.drive_root / folder for name, folder in names if folder})
-        return self._folders
+        names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
+        return MappingProxyType({name: self.drive_root / folder for name, folder in names if folder})
 
     @property
     def ledger_url(self) -> str:
@@ -130,10 +112,7 @@ class SupervisorConfig(Settings):
         return forgotten_folders(self.nas, self.resolve(FORMER_ROOT))
 
     def folder(self, name: str) -> Path:
-        try:
-            return self.folders[name]
-        except KeyError:
-            raise KeyError(f"no folder {name!r}; the folders are {', '.join(self.folders)}") from None
+        return self.folders[name]
 
     def resolve(self, text: str) -> Path:
         """The absolute path that is meant: a relative one starts at the folder of the configuration."""
@@ -178,12 +157,7 @@ class SupervisorConfig(Settings):
     def environment_for(self, worker: WorkerSettings) -> dict[str, str]:
         """The exact environment that this worker gets: nothing of ours but what is harmless, and its own."""
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
-        return {**self._safe, **own}
-
-    @property
-    def safe_environment(self) -> Mapping[str, str]:
-        """The variables of ours that any program may see."""
-        return self._safe
+        return {**self.safe_environment, **own}
 
     def needs_approval(self, command: str, door: str) -> bool:
         """True for a command through this door that needs a second person's approval."""
@@ -197,12 +171,6 @@ class SupervisorConfig(Settings):
             return None
         return {"channel": self.slack.alert_channel, "announced": True}
 
-    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """A copy with other sections. Values that are worked out from sections are worked out anew."""
-        made = super().model_copy(update=update)
-        made._secrets = made._folders = None  # noqa: SLF001 (its own)
-        return made
-
     def with_workers(
         self, workers: Mapping[str, WorkerSettings], teams: Mapping[str, TeamSettings]
     ) -> SupervisorConfig:
@@ -211,16 +179,21 @@ class SupervisorConfig(Settings):
             update={"workers": MappingProxyType(dict(workers)), "teams": MappingProxyType(dict(teams))}
         )
 
+    @cached_property
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
-        if self._secrets is not None:
-            return self._secrets
         found = set(_hidden(self))
-        found |= {value for name, value in self._environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
-        found |= {password for url in tuple(found) if (password := _password(url))}
-        found |= set(self._network.secrets())
-        self._secrets = frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
-        return self._secrets
+        found |= {value for name, value in self.environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
+        for url in tuple(found):
+            with suppress(ValueError):
+                found.add(urlsplit(url).password or "")
+        found |= set(self.network.secrets())
+        return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+
+    @cached_property
+    def _spec_hashes(self) -> dict[int, tuple[WorkerSettings, str]]:
+        """Each worker's settings that were hashed, by their identity: they never change."""
+        return {}
 
     def spec_hash(self, worker: WorkerSettings) -> str:
         """The hash changes exactly when a configuration change needs a restart of this worker.
@@ -229,18 +202,11 @@ class SupervisorConfig(Settings):
         """
         known, found = self._spec_hashes.get(id(worker), (None, ""))
         if known is not worker:
-            found = self._new_spec_hash(worker)
+            settings = worker.model_dump(exclude=WorkerSettings.LIVE, secrets=True)
+            settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
+            found = hashlib.sha256(canonical_json(settings).encode()).hexdigest()
             self._spec_hashes[id(worker)] = worker, found
         return found
-
-    def _new_spec_hash(self, worker: WorkerSettings) -> str:
-        settings = {
-            name: _plain(getattr(worker, name))
-            for name in WorkerSettings.model_fields
-            if name not in WorkerSettings.LIVE
-        }
-        settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
-        return hashlib.sha256(canonical_json(settings).encode()).hexdigest()
 
 
 def load_supervisor_config(
@@ -273,35 +239,26 @@ def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> Super
     try:
         # A key that begins with x- is only there for its YAML anchor.
         data = {key: value for key, value in raw.data.items() if not key.startswith("x-")}
-        config = SupervisorConfig.model_validate(data, context=_context(raw, given))
+        context = {
+            "path": Path(raw.path),
+            "folder": Path(raw.folder),
+            "text": raw.text,
+            "environ": raw.environment,
+            "safe": safe_environment(given),
+            "commands": frozenset(map(str, as_mapping(raw.data.get("commands")))),
+        }
+        config = SupervisorConfig.model_validate(data, context=context)
         found: list[Problem] = []
     except ValidationError as error:
         config, found = None, problems_of(error, raw)
     if config is None and is_of_cornerstone(raw.data):
         raise raw.error([(1, (), "this is a configuration of Cornerstone Archive; convert it with supervisor import")])
-    problems = _once_each([*raw.problems, *found, *cross_check(raw)])
+    problems: dict[object, Problem] = {}  # one for each place: a missing variable needs no second line for its effects
+    for problem in (*raw.problems, *found, *cross_check(raw)):
+        problems.setdefault(problem[:2], problem)
     if problems or config is None:
-        raise raw.error(problems)
+        raise raw.error(list(problems.values()))
     return config
-
-
-def _context(raw: RawConfig, environ: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "path": Path(raw.path),
-        "folder": Path(raw.folder),
-        "text": raw.text,
-        "environ": raw.environment,
-        "safe": safe_environment(environ),
-        "commands": frozenset(map(str, as_mapping(as_mapping(raw.data).get("commands")))),
-    }
-
-
-def _once_each(problems: list[Problem]) -> list[Problem]:
-    """Keep one problem for each place: errors caused by a missing variable don't need a second line."""
-    first: dict[object, Problem] = {}
-    for problem in problems:
-        first.setdefault(problem[:2], problem)
-    return list(first.values())
 
 
 def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
@@ -318,26 +275,6 @@ def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
         yield from _hidden(value.settings)
     elif isinstance(value, SecretStr):
         yield str(value.get_secret_value())
-
-
-def _password(url: str) -> str:
-    try:
-        return urlsplit(url).password or ""
-    except ValueError:
-        return ""
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 (any setting)
-    """A setting as JSON can hold it."""
-    if isinstance(value, Section):
-        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 PEOPLE = ("U", "W")

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from supervisor_core.common.section_checks import BeforeValidator, SecretStr
-from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.common.sections import BeforeValidator, Field, SecretStr, Section
 from supervisor_core.config.alert_settings import AlertSettings
 from supervisor_core.config.command_settings import CommandSettings, NewCommandName
 from supervisor_core.config.drive_settings import DriveSettings
 from supervisor_core.config.fields import (
+    NONE_AS_EMPTY,
     Bind,
     DatabaseUrl,
     FilePath,
@@ -51,10 +51,11 @@ Table = Annotated[
 GitName = Annotated[str, BeforeValidator(matching(r"[^<>]+", "a name without angle brackets"))]
 
 
-def _role(value: object) -> str:
-    return "" if value == "" else OneOf(("hub", "host"))(value)
-
-
+Role = Annotated[
+    Literal["", "hub", "host"],
+    BeforeValidator(lambda value: "" if value == "" else OneOf(("hub", "host"))(value)),
+    Kind("`hub` | `host`"),
+]
 _public_key = matching(r"U[A-Z2-7]{55}", "a public key: U and 55 letters and digits", empty=True)
 
 
@@ -169,7 +170,7 @@ class FleetServerSettings(Section):
 class FleetSettings(Section):
     """Commands across hosts. `supervisor fleet init` and `supervisor fleet join` write this section."""
 
-    role: Annotated[Literal["", "hub", "host"], BeforeValidator(_role), Kind("`hub` | `host`")] = Field(
+    role: Role = Field(
         default="",
         description="`hub`: runs the bot, approvals, alerts and schedules of the fleet. `host`: runs workers and takes "
         "commands from the hub. Empty: this host alone. A hub may have workers of its own. A host has "
@@ -214,10 +215,6 @@ class MetricsSettings(Section):
     )
 
 
-def _none_as_empty(value: object) -> object:
-    return {} if value is None else value
-
-
 class Settings(Section):
     """The whole configuration."""
 
@@ -230,25 +227,17 @@ class Settings(Section):
     git: GitSettings = Field(default_factory=GitSettings)
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
-    workers: Annotated[Mapping[WorkerId, WorkerSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
-        default_factory=dict
-    )
-    teams: Annotated[Mapping[TeamName, TeamSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
-        default_factory=dict
-    )
-    commands: Annotated[Mapping[NewCommandName, CommandSettings], BeforeValidator(_none_as_empty), Frozen] = Field(
-        default_factory=dict
-    )
+    workers: Annotated[Mapping[WorkerId, WorkerSettings], NONE_AS_EMPTY, Frozen] = Field(default_factory=dict)
+    teams: Annotated[Mapping[TeamName, TeamSettings], NONE_AS_EMPTY, Frozen] = Field(default_factory=dict)
+    commands: Annotated[Mapping[NewCommandName, CommandSettings], NONE_AS_EMPTY, Frozen] = Field(default_factory=dict)
     slack: SlackSettings = Field(default_factory=SlackSettings)
     alerts: AlertSettings = Field(default_factory=AlertSettings)
     fleet: FleetSettings = Field(default_factory=FleetSettings)
     metrics: MetricsSettings = Field(default_factory=MetricsSettings)
 
-    @model_validator(mode="after")
-    def _knows_its_keys(self) -> Settings:
+    def check_values(self) -> None:
         """Give workers and teams their own names, so that each can be passed on alone."""
         for worker_id, worker in self.workers.items():
-            worker._id = worker_id  # noqa: SLF001 (a key only its parent knows)
+            worker.set_private(id=worker_id)
         for name, team in self.teams.items():
-            team._name = name  # noqa: SLF001
-        return self
+            team.set_private(name=name)

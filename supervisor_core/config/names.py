@@ -11,8 +11,15 @@ from typing import Annotated, Any, Self
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.common.section_checks import BeforeValidator, Context, Invalid, SecretStr, ValidationError
-from supervisor_core.common.sections import Field, Section, model_validator
+from supervisor_core.common.sections import (
+    BeforeValidator,
+    Context,
+    Field,
+    Invalid,
+    SecretStr,
+    Section,
+    ValidationError,
+)
 from supervisor_core.config.fields import (
     Kind,
     Line,
@@ -59,9 +66,7 @@ def host_id() -> str:
 
 
 def _worker_id(value: object) -> str:
-    name = str(value)
-    fault = worker_id_fault(name)
-    if fault:
+    if fault := worker_id_fault(name := str(value)):
         raise Invalid(fault)
     return name
 
@@ -71,10 +76,6 @@ def _team_name(value: object) -> str:
         return str(_plain_name(value))
     except ValueError:
         raise Invalid("isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores") from None
-
-
-def _host(value: object) -> str:
-    return host_id() if value == "" else _plain_name(value)
 
 
 def _command_name(value: object, context: Context) -> str:
@@ -96,24 +97,15 @@ _plain_name = matching(
 
 WorkerId = Annotated[str, BeforeValidator(_worker_id), Kind("worker id")]
 TeamName = Annotated[str, BeforeValidator(_team_name), Kind("name")]
-HostId = Annotated[str, BeforeValidator(_host), Kind("name")]
+HostId = Annotated[str, BeforeValidator(lambda value: host_id() if value == "" else _plain_name(value)), Kind("name")]
 CommandName = Annotated[str, BeforeValidator(_command_name, context=True), Kind("command")]
 _person = matching(
     r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"'
 )
 PersonId = Annotated[str, BeforeValidator(_person), Kind("id")]
-ChannelId = Annotated[
-    str,
-    BeforeValidator(matching(r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")),
-    Kind("channel id"),
-]
-OptionalChannel = Annotated[
-    str,
-    BeforeValidator(
-        matching(r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name", empty=True)
-    ),
-    Kind("channel id"),
-]
+_channel = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")
+ChannelId = Annotated[str, BeforeValidator(matching(*_channel)), Kind("channel id")]
+OptionalChannel = Annotated[str, BeforeValidator(matching(*_channel, empty=True)), Kind("channel id")]
 UserName = Annotated[str, BeforeValidator(matching(r"[^\s:/]+", "the login name of a user"))]
 UserId = Annotated[str, BeforeValidator(matching(r"[UW][A-Z0-9]+", "a user id (U…)")), Kind("user id")]
 
@@ -132,13 +124,11 @@ class OnCallSettings(Section):
     timeout_seconds: Annotated[float, BeforeValidator(Number(0.1, 10, unit="seconds"))] = Field(default=3.0)
     fallback: tuple[UserId, ...] = Field(default=())
 
-    @model_validator(mode="after")
-    def _asks_one(self) -> OnCallSettings:
+    def check_values(self) -> None:
         if bool(self.url) is bool(self.command):
             raise Invalid("must have either url or command")
         if self.secret and not self.url:
             raise Invalid("is only for url", "secret")
-        return self
 
 
 class OnCallSource(str):
@@ -171,24 +161,19 @@ def _or_on_call(check: Any) -> Any:  # noqa: ANN401 (validators of any value)
             return check(value)
         if set(value) != {ON_CALL_KEY}:
             raise Invalid("must be an id, or a section with the one key oncall")
-        return OnCallSource(_on_call_settings(value[ON_CALL_KEY], context))
+        try:
+            return OnCallSource(OnCallSettings.model_validate(value[ON_CALL_KEY], context=context))
+        except ValidationError as error:  # the first flaw, with its key: this section is no setting of its own
+            flaw = error.flaws[0]
+            place = ".".join(map(str, (ON_CALL_KEY, *flaw.place)))
+            words = {
+                "extra": f"isn't a setting; expected {', '.join(OnCallSettings.model_fields)}",
+                "list": f"must be a list such as [a, b], but is {kind_of(flaw.given)}",
+                "section": f"must be a section with settings, but is {kind_of(flaw.given)}",
+            }
+            raise Invalid(f"is invalid: {place} {flaw.text or words.get(flaw.kind, 'has an invalid value')}") from None
 
     return checked
-
-
-def _on_call_settings(value: object, context: Context) -> OnCallSettings:
-    """The settings, or the first flaw in words that name the key: this section is no setting of its own."""
-    try:
-        return OnCallSettings.model_validate(value, context=context)
-    except ValidationError as error:
-        flaw = error.flaws[0]
-        place = ".".join(map(str, (ON_CALL_KEY, *flaw.place)))
-        words = {
-            "extra": f"isn't a setting; expected {', '.join(OnCallSettings.model_fields)}",
-            "list": f"must be a list such as [a, b], but is {kind_of(flaw.given)}",
-            "section": f"must be a section with settings, but is {kind_of(flaw.given)}",
-        }
-        raise Invalid(f"is invalid: {place} {flaw.text or words.get(flaw.kind, 'has an invalid value')}") from None
 
 
 _target = matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")

@@ -10,8 +10,7 @@ from typing import Any, get_args
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM
 from supervisor_core.commands.targets import HOST as HOST_TARGET
-from supervisor_core.common.section_checks import Flaw, ValidationError, is_section
-from supervisor_core.common.sections import Section
+from supervisor_core.common.sections import Flaw, Section, ValidationError, is_section
 from supervisor_core.common.text import nearest
 from supervisor_core.config.command_settings import command_findings
 from supervisor_core.config.document import Path, Problem
@@ -48,10 +47,6 @@ def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
     return [(raw.line_of(each.place), each.place, _sentence(each)) for each in error.flaws]
 
 
-def keys_of(section: type[Section]) -> tuple[str, ...]:
-    return tuple(field.key for field in section.model_fields.values())
-
-
 def sections(annotation: object) -> Iterator[type[Section]]:
     """The kind of section that a setting holds: itself, or the items of its list or mapping."""
     if isinstance(annotation, type) and is_section(annotation):
@@ -78,12 +73,15 @@ def _sentence(flaw: Flaw) -> str:
 
 
 def _unknown(path: Path) -> str:
-    section = _section_at(path[:-1])
+    section: type[Section] = Settings  # keys of workers and teams, and places in lists, stay inside a section
     key = str(path[-1])
+    for part in path[:-1]:
+        field = next((field for name, field in section.model_fields.items() if part in (name, field.alias)), None)
+        section = next(sections(field.annotation), section) if field else section
     removed = REMOVED.get(".".join(str(part) for part in path if not isinstance(part, int)))
     if removed:
         return removed
-    known = keys_of(section)
+    known = [field.key for field in section.model_fields.values()]
     what = "section" if section is Settings else "role" if path[:-1] == ("slack", "access") else "setting"
     near = nearest(key, known)
     if near:
@@ -94,16 +92,6 @@ def _unknown(path: Path) -> str:
     return f"isn't a {what}; expected {', '.join(known)}"
 
 
-def _section_at(path: Path) -> type[Section]:
-    """The section that a path leads to; keys of workers and teams, and places in lists, stay inside it."""
-    current: type[Section] = Settings
-    for part in path:
-        field = next((field for name, field in current.model_fields.items() if part in (name, field.alias)), None)
-        inner = next(sections(field.annotation), None) if field else None
-        current = inner or current
-    return current
-
-
 def places(section: type[Section], path: Path) -> Iterator[Path]:
     """Every setting there is; `ID` and `NAME` stand for the keys that people choose."""
     for field in section.model_fields.values():
@@ -111,11 +99,7 @@ def places(section: type[Section], path: Path) -> Iterator[Path]:
         yield here
         inner = next(sections(field.annotation), None)
         if inner is not None:
-            yield from places(inner, (*here, *_chosen(here)))
-
-
-def _chosen(path: Path) -> tuple[str, ...]:
-    return (_CHOSEN[path],) if path in _CHOSEN else ()
+            yield from places(inner, (*here, _CHOSEN[here]) if here in _CHOSEN else here)
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)
@@ -134,44 +118,30 @@ Finding = tuple[Path, str]
 def cross_check(raw: RawConfig) -> list[Problem]:
     """Find settings that contradict each other, with their lines."""
     data = raw.data
-    findings = chain(
-        _ids_differ(data),
-        _default_exists(data),
-        _teams_exist(data),
+    findings = (
+        _names_fit(data),
         _folders_differ(data),
         _targets_exist(data),
         _fits_fleet(data),
         command_findings(data),
     )
-    return [(raw.line_of(path), path, text) for path, text in findings]
+    return [(raw.line_of(path), path, text) for path, text in chain.from_iterable(findings)]
 
 
-def _ids_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
+def _names_fit(data: Mapping[str, Any]) -> Iterator[Finding]:
+    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
     seen: dict[str, str] = {}
-    for worker_id in as_mapping(data.get("workers")):
+    for worker_id, worker in workers.items():
         first = seen.setdefault(worker_id.casefold(), worker_id)
         if first != worker_id:
-            yield (
-                ("workers", worker_id),
-                f"differs from {first} only in case, which can lead to the same file names",
-            )
-
-
-def _default_exists(data: Mapping[str, Any]) -> Iterator[Finding]:
-    default = as_mapping(data.get("supervisor")).get("default_worker")
-    if isinstance(default, str) and default and default not in as_mapping(data.get("workers")):
-        yield (
-            ("supervisor", "default_worker"),
-            _nobody(default, as_mapping(data.get("workers")), "worker"),
-        )
-
-
-def _teams_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
-    teams = as_mapping(data.get("teams"))
-    for worker_id, worker in as_mapping(data.get("workers")).items():
+            words = f"differs from {first} only in case, which can lead to the same file names"
+            yield ("workers", worker_id), words
         team = as_mapping(worker).get("team")
         if isinstance(team, str) and team and team not in teams:
             yield ("workers", worker_id, "team"), _nobody(team, teams, "team")
+    default = as_mapping(data.get("supervisor")).get("default_worker")
+    if isinstance(default, str) and default and default not in workers:
+        yield ("supervisor", "default_worker"), _nobody(default, workers, "worker")
 
 
 def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:

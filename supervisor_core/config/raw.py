@@ -89,14 +89,15 @@ class RawConfig:
     def error(self, problems: list[Problem]) -> ConfigError:
         """All of these in one error, a line each, in the order of the file."""
         ordered = sorted(problems, key=lambda problem: problem[0])
-        lines = [self._sentence(*problem) for problem in ordered[:MAX_PROBLEMS]]
+        lines = []
+        for line, path, text in ordered[:MAX_PROBLEMS]:
+            subject = format_path(path)
+            lines.append(
+                f"{self.label} line {line}: {subject} {text}" if subject else f"{self.label} line {line}: {text}"
+            )
         if len(ordered) > MAX_PROBLEMS:
             lines.append(f"{self.label}: and {len(ordered) - MAX_PROBLEMS} more")
         return ConfigError("\n".join(lines))
-
-    def _sentence(self, line: int, path: Path, text: str) -> str:
-        subject = format_path(path)
-        return f"{self.label} line {line}: {subject} {text}" if subject else f"{self.label} line {line}: {text}"
 
 
 def absolute(folder: str | os.PathLike[str], text: str) -> str:
@@ -106,16 +107,16 @@ def absolute(folder: str | os.PathLike[str], text: str) -> str:
 
 def format_path(path: Path) -> str:
     """A path as people write it: `workers.OrionMX.probes[0].http`."""
-    return "".join(_step(part, first=place == 0) for place, part in enumerate(path))
-
-
-def _step(part: str | int, *, first: bool) -> str:
-    if isinstance(part, int):
-        return f"[{part}]"
-    name = part if len(part) <= MAX_KEY else part[: MAX_KEY - 1] + "…"
-    if not name.isprintable() or not name.strip() or name != name.strip():
-        name = ascii(name)
-    return name if first else f".{name}"
+    text = ""
+    for place, part in enumerate(path):
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        name = part if len(part) <= MAX_KEY else part[: MAX_KEY - 1] + "…"
+        if not name.isprintable() or not name.strip() or name != name.strip():
+            name = ascii(name)
+        text += name if place == 0 else f".{name}"
+    return text
 
 
 def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> str:
@@ -131,17 +132,14 @@ def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str
     for candidate in FALLBACKS:
         if os.path.lexists(candidate):
             return candidate
+    try:
+        folder = os.getcwd()
+    except OSError:
+        folder = "the current folder, which no longer exists"
     raise ConfigError(
         f"No configuration found: --config isn't given, {VARIABLE} isn't set, and neither "
-        f"{' nor '.join(FALLBACKS)} is in {_current_folder()}."
+        f"{' nor '.join(FALLBACKS)} is in {folder}."
     )
-
-
-def _current_folder() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return "the current folder, which no longer exists"
 
 
 def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> RawConfig:
@@ -239,7 +237,9 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{label} {_plain_words(error, text)}") from None
     except yaml.YAMLError:
-        raise ConfigError(f"{label} line {_odd_line(text)}: a character isn't allowed in YAML") from None
+        odd = (n for n, sign in enumerate(text) if not sign.isprintable() and sign not in "\t\r\n\x85\ufeff")
+        line = text.count("\n", 0, next(odd, 0)) + 1
+        raise ConfigError(f"{label} line {line}: a character isn't allowed in YAML") from None
     if document.data is None:
         raise ConfigError(f"The configuration file {label} has no settings. Start from config.example.yaml.")
     if not isinstance(document.data, dict):
@@ -259,14 +259,6 @@ def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
     hint = _IN_BRACES if "${" in here and "$$" not in here else ""
     place = f"line {mark.line + 1}, column {mark.column + 1}"
     return f"{place}: not valid YAML: {words or 'see this place'}{hint}"
-
-
-def _odd_line(text: str) -> int:
-    """The line of the first character that is neither printable nor a space of some kind."""
-    for place, character in enumerate(text):
-        if not character.isprintable() and character not in "\t\r\n\x85\ufeff":
-            return text.count("\n", 0, place) + 1
-    return 1
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|(\{))")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 
 from supervisor_core.commands.catalog import find
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.common.section_checks import AfterValidator, BeforeValidator, Invalid, SecretStr
-from supervisor_core.common.sections import Field, Section
-from supervisor_core.config.fields import Flag, Frozen, Minutes, Number, OneOf, Span
+from supervisor_core.common.sections import AfterValidator, BeforeValidator, Field, Invalid, SecretStr, Section
+from supervisor_core.config.fields import NONE_AS_EMPTY, Flag, Frozen, Minutes, Number, OneOf, Span
 from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId, UserId, UserName
 
 DOORS = ("slack", "schedule", "cli", "flag")
@@ -21,27 +20,17 @@ DOORS = ("slack", "schedule", "cli", "flag")
 
 
 def _once_each(names: tuple[str, ...]) -> tuple[str, ...]:
-    _refuse_twice(names)
-    return names
-
-
-def _refuse_twice(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+    for place, name in enumerate(names):
+        if name in names[:place]:
             raise Invalid(f"names {name} twice (aliases and handlers count as names)")
-        seen.add(name)
+    return names
 
 
 def _lists(given: object) -> object:
     """No list at all is an empty section. Two names of one command would hide one of their lists."""
     if isinstance(given, Mapping):
         found = (find(name) for name in given if isinstance(name, str))
-        _refuse_twice(definition.name for definition in found if definition is not None)
-    return {} if given is None else given
-
-
-def _section(given: object) -> object:
+        _once_each(tuple(definition.name for definition in found if definition is not None))
     return {} if given is None else given
 
 
@@ -65,7 +54,7 @@ class AccessSettings(Section):
         description="Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a "
         "list grants nothing else.",
     )
-    people: Annotated[Mapping[UserName, UserId], BeforeValidator(_section), Frozen] = Field(
+    people: Annotated[Mapping[UserName, UserId], NONE_AS_EMPTY, Frozen] = Field(
         default_factory=dict,
         description="Slack users of people who also work in this host's shell: `{anna: U0ANNA}`. Nobody approves in "
         "one what they requested in the other.",
@@ -76,13 +65,7 @@ class ApprovalSettings(Section):
     """Commands that need an approval."""
 
     required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = Field(
-        default=(
-            "rollback",
-            "undo",
-            "update",
-            "update-deps",
-        ),
-        description="Commands that need an approval.",
+        default=("rollback", "undo", "update", "update-deps"), description="Commands that need an approval."
     )
     doors: tuple[Annotated[str, BeforeValidator(OneOf(DOORS))], ...] = Field(
         default=("slack", "schedule"), description="Sources from which they need it."
@@ -173,7 +156,17 @@ def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other:
     direct, file = environ.get(name, ""), environ.get(name + FILE_SUFFIX, "")
     if direct and file:
         raise ConfigError(f"Both {name} and {name}{FILE_SUFFIX} are set. Set only one.")
-    token = _read(name + FILE_SUFFIX, (folder or Path()) / file) if file else direct.strip()
+    token = direct.strip()
+    if file:
+        try:
+            with ((folder or Path()) / file).open("rb") as opened:
+                content = opened.read(MAX_TOKEN_FILE + 1)
+            token = content.decode().strip()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "not text"
+            raise ConfigError(f"The file in {name}{FILE_SUFFIX} can't be read: {reason}.") from None
+        if len(content) > MAX_TOKEN_FILE:
+            raise ConfigError(f"{name}{FILE_SUFFIX} names a file that's too large for a token.")
     if not token:
         return None
     if not token.isascii() or not token.isprintable() or " " in token:
@@ -181,18 +174,6 @@ def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other:
     if token.startswith(other):
         raise ConfigError(f"{name} holds the other token, which starts with {other}. Are the two swapped?")
     return SecretStr(token)
-
-
-def _read(name: str, path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_TOKEN_FILE + 1)
-        if len(content) > MAX_TOKEN_FILE:
-            raise ConfigError(f"{name} names a file that's too large for a token.")
-        return content.decode().strip()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not text"
-        raise ConfigError(f"The file in {name} can't be read: {reason}.") from None
 
 
 def _api_url(url: str) -> str:

@@ -8,8 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from supervisor_core.common.section_checks import BeforeValidator, Context, Invalid
-from supervisor_core.common.sections import Field, PrivateAttr, Section, model_validator
+from supervisor_core.common.sections import (
+    BeforeValidator,
+    Context,
+    Field,
+    Invalid,
+    Section,
+)
 from supervisor_core.common.text import nearest
 from supervisor_core.config.fields import (
     FilePath,
@@ -131,9 +136,8 @@ class ProbeSettings(Section):
         default=3, description="Number of failures in a row that make the worker degraded."
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _exactly_one(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
+    def prepare(cls, given: Any) -> Any:  # noqa: ANN401 (a document may hold anything)
         if isinstance(given, Mapping):
             kinds = [kind for kind in ("http", "tcp", "exec") if kind in given]
             if len(kinds) != 1:
@@ -201,7 +205,7 @@ class WorkerSettings(Section):
     """
 
     LIVE: ClassVar[frozenset[str]] = frozenset(
-        {
+        [
             "enabled",
             "quarantined",
             "team",
@@ -212,7 +216,7 @@ class WorkerSettings(Section):
             "probes",
             "restart",
             "code",
-        }
+        ]
     )
     """The settings that take effect without a restart; a change of any other one needs it."""
 
@@ -260,12 +264,8 @@ class WorkerSettings(Section):
     )
     restart: RestartSettings = Field(default_factory=RestartSettings)
     code: CodeSettings = Field(default_factory=CodeSettings)
-    _id: str = PrivateAttr(default="")
-
-    @property
-    def id(self) -> str:
-        """Its key in the configuration."""
-        return self._id
+    id: str = ""
+    """Its key in the configuration."""
 
 
 class TeamSettings(Section):
@@ -280,19 +280,15 @@ class TeamSettings(Section):
         description="Approvers for this team's workers, in addition to `slack.access`, also as "
         "[`{oncall: {…}}`](../how-to/find-who-is-on-call.md).",
     )
-    _name: str = PrivateAttr(default="")
-
-    @property
-    def name(self) -> str:
-        """Its key in the configuration."""
-        return self._name
+    name: str = ""
+    """Its key in the configuration."""
 
 
 SAFE = frozenset({"PATH", "HOME", "LANG", "TZ", "USER", "LOGNAME", "TMPDIR"})
 SAFE_PREFIX = "LC_"
 # Without these, programs of Windows do not even start.
 WINDOWS = frozenset(
-    {
+    [
         "SYSTEMROOT",
         "SYSTEMDRIVE",
         "WINDIR",
@@ -309,7 +305,7 @@ WINDOWS = frozenset(
         "PROGRAMDATA",
         "NUMBER_OF_PROCESSORS",
         "PROCESSOR_ARCHITECTURE",
-    }
+    ]
 )
 
 

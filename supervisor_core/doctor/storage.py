@@ -87,7 +87,7 @@ def check_database(config: SupervisorConfig) -> CheckResult:
     timeout = min(config.database.query_timeout_seconds, QUERY_SECONDS)
     found = verify(url, (), timeout, DATABASE_SECONDS)
     if not found.passed:
-        message = Masking(config.secrets()).text(found.failures[0].message)
+        message = Masking(config.secrets).text(found.failures[0].message)
         return CheckResult(DATABASE, False, f"{shown}: {found.failures[0].name}: {message}", REMEDY)
     responds = f"{shown} responds: {found.asked[1].message}"
     if config.shared_database_disabled:
@@ -95,7 +95,7 @@ def check_database(config: SupervisorConfig) -> CheckResult:
     try:
         missing = SharedDatabase(url, timeout).missing_tables()
     except (SupervisorError, SQLAlchemyError) as error:
-        return CheckResult(DATABASE, False, f"{shown}: {Masking(config.secrets()).text(str(error))}", REMEDY)
+        return CheckResult(DATABASE, False, f"{shown}: {Masking(config.secrets).text(str(error))}", REMEDY)
     if missing:
         return CheckResult(DATABASE, False, f"{responds}; it has no {' and no '.join(missing)}", UPGRADE)
     return CheckResult(DATABASE, True, responds)

@@ -82,7 +82,7 @@ def would_run(config: SupervisorConfig, worker: WorkerSettings, command: Command
     except RefusedError as error:
         return {"ok": False, "refused": str(error)}
     facts = run_facts(planned, worker.id, command.params)
-    masking = Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
+    masking = Masking(config.secrets, public=(*config.workers, config.supervisor.id))
     shown = {"would_run": planned.text(masking), "folder": str(planned.folder), "origin": planned.extension.origin}
     return {**shown, "facts": facts}
 

@@ -102,7 +102,7 @@ def observe_workers(
         elif identity:  # by the kernel, if the starter ended before recording it
             started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(identity.start))
         if beat is not None:  # a worker may repeat its environment, and its words go to logs, tables and people
-            secrets = config.secrets()
+            secrets = config.secrets
             status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
             beat = beat._replace(status=status, error=error, hostname=hostname)
         frozen = identity if found.life is Liveness.FROZEN else None

@@ -91,7 +91,7 @@ def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettin
     if words[0] == "{python}":  # which program it is says the script or the module
         first = next((number for number, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
         shown = ["python", *words[1 : first + 1]]
-    return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets()), LONGEST_NAME)
+    return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets), LONGEST_NAME)
 
 
 async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings, off_loop: OffLoop) -> ProbeAnswer:
@@ -120,7 +120,7 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
         ok, words = False, _trouble(error)
     except ValueError:  # a name that no resolver takes
         ok, words = False, "the address is invalid"
-    return ProbeAnswer(ok, one_line(masked(words, config.secrets()), LONGEST_WORDS))
+    return ProbeAnswer(ok, one_line(masked(words, config.secrets), LONGEST_WORDS))
 
 
 def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> tuple[bool, str]:

@@ -280,7 +280,7 @@ def start_watcher(
 
 def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:
     """The end of this launch within its grace period, in words, with its last output."""
-    output = _last_output(worker_log(config, worker), record, Masking(config.secrets()))
+    output = _last_output(worker_log(config, worker), record, Masking(config.secrets))
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from supervisor_core.common.section_checks import BeforeValidator, SecretStr
-from supervisor_core.common.sections import UNDEFINED, FieldInfo, Section
+from supervisor_core.common.sections import UNDEFINED, BeforeValidator, FieldInfo, SecretStr, Section
 from supervisor_core.config.fields import MONTH, TICK, WEEK, Kind, Number, OneOf, SecretUrl
 from supervisor_core.config.models import Settings
 

@@ -100,7 +100,7 @@ class ConfigHistory:
 
     def refuse(self, error: str, version: int) -> None:
         """The file can't be used, and this version stays in force."""
-        error = masked(error, self._context.host.config.secrets())[:MAX_ERROR]
+        error = masked(error, self._context.host.config.secrets)[:MAX_ERROR]
         details = {"config_id": _new_id(), "version": version, "error": error}
         self._run(partial(self._write, CONFIG_REFUSED, "failure", details, {}))
 

@@ -37,7 +37,7 @@ def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
             continue
         if record is not None:
             worker = WorkerSettings.model_construct(command=record.command or ("unknown",))
-            worker._id = path.stem  # noqa: SLF001 (a key only its parent knows, and here there is no parent)
+            worker.set_private(id=path.stem)
             found.append(worker)
     return found
 

@@ -67,7 +67,7 @@ def _unused(path: Callable[[], Path], exists: Callable[[Path], bool]) -> Path:
 
 def masking_of(config: SupervisorConfig) -> Masking:
     """Mask the configuration's secrets. Names that are public anyway aren't secrets, though `env` may repeat them."""
-    return Masking(config.secrets(), public=(*config.workers, config.supervisor.id))
+    return Masking(config.secrets, public=(*config.workers, config.supervisor.id))
 
 
 def keep_report(host: HostContext, job: Job, kind: str, content: Mapping[str, Any], masking: Masking) -> dict[str, str]:

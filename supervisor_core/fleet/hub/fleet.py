@@ -235,7 +235,7 @@ def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[s
 @lru_cache(MOST_KEPT)
 def _settings(address: str, team: str, *, enabled: bool) -> WorkerSettings:
     worker = WorkerSettings.model_construct(command=("elsewhere",), team=team, enabled=enabled)
-    worker._id = address  # noqa: SLF001 (a key only its parent knows)
+    worker.set_private(id=address)
     return worker
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.homes import a_home, demo_command
+from tests.support.terminals import on_terminal
 
 READY = "ready-42"
 SETUP = {
@@ -23,8 +20,7 @@ SETUP = {
     "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(supervisor completion zsh)"',
 }
 PROGRAMS = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
-ERASE_LINE = b"\x15"
-SECONDS = 30.0
+ERASE_LINE = "\x15"
 
 COMPLETED = [
     ("supervisor pa", "supervisor pause "),
@@ -61,47 +57,11 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "HOME": str(folder), "TERM": "dumb", "PS1": "> ", "LC_ALL": "C.UTF-8"}
 
 
-class Terminal:
-    """A shell on a terminal."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def press(self, keys: bytes, expected: str) -> str:
-        """Type, and read until the expected text is shown; returns all that was shown."""
-        os.write(self._descriptor, keys)
-        shown, deadline = b"", time.monotonic() + SECONDS
-        while expected not in plain(shown):
-            left = deadline - time.monotonic()
-            assert left > 0, f"{expected!r} is not in {plain(shown)!r}"
-            if select.select([self._descriptor], [], [], left)[0]:
-                shown += os.read(self._descriptor, 65536)
-        return plain(shown)
-
-
-def plain(shown: bytes) -> str:
+def plain(text: str) -> str:
     """What stands on the screen, without the bell, styles and redrawn letters."""
-    text = shown.decode(errors="replace")
     for noise in ("\x07", "\x1b[1m", "\x1b[0m", "\x1b[22m", "\x1b[K", "s\x08"):
         text = text.replace(noise, "")
     return text
-
-
-@contextmanager
-def a_shell(name: str, folder: Path) -> Iterator[Terminal]:
-    ours, theirs = pty.openpty()
-    shell = subprocess.Popen(
-        PROGRAMS[name], cwd=folder, env=environment(folder), stdin=theirs, stdout=theirs, stderr=theirs, process_group=0
-    )
-    os.close(theirs)
-    terminal = Terminal(ours)
-    try:
-        terminal.press(f"{SETUP[name]}; echo ready-$((40 + 2))\n".encode(), READY)
-        yield terminal
-    finally:
-        shell.kill()
-        shell.wait()
-        os.close(ours)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +72,19 @@ def a_shell(name: str, folder: Path) -> Iterator[Terminal]:
     ],
 )
 def test_a_tab_completes_what_is_typed(shell: str, folder: Path) -> None:
-    with a_shell(shell, folder) as terminal:
+    with on_terminal(PROGRAMS[shell], folder, environment(folder)) as terminal:
+
+        def press(keys: str, expected: str) -> str:
+            terminal.type(keys)
+            return terminal.wait_for(expected, plain)
+
+        press(f"{SETUP[shell]}; echo ready-$((40 + 2))\n", READY)
         for typed, completed in COMPLETED:
             if shell == "bash" and ":" in typed:  # bash ends a word at a colon
                 continue
-            terminal.press(f"{typed}\t".encode(), completed)
-            terminal.press(ERASE_LINE + b"echo ready-$((40 + 2))\n", READY)
-        listed = terminal.press(b"supervisor pause \t\t", "team:archive")
+            press(f"{typed}\t", completed)
+            press(ERASE_LINE + "echo ready-$((40 + 2))\n", READY)
+        listed = press("supervisor pause \t\t", "team:archive")
         assert "North" in listed
         assert "South" in listed
 

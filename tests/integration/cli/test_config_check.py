@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import main
-from supervisor_core.cli.config import in_words
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.configuration.service import ConfigService
@@ -99,11 +98,6 @@ def test_a_draft_is_judged_as_if_it_took_the_place_of_the_file(path: Path, capsy
         said = check(draft, capsys)
     assert f"The daemon uses {path}. If this file replaced it:" in said
     assert "already uses this configuration" in said
-
-
-def test_what_only_this_shell_can_use_is_told_line_by_line(path: Path) -> None:
-    answer = {"path": str(path), "difference": None, "refused": "needs X\nneeds Y", "version": 1, "problem": ""}
-    assert list(in_words(answer, str(path)))[1:] == ["  needs X", "  needs Y"]
 
 
 def test_an_older_daemon_that_can_not_say_is_no_failure(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

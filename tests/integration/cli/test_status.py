@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
 import re
-import struct
-import subprocess
-import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supervisor_core.cli.status.targets import narrow
+from supervisor_core.cli.status import narrow
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.raw import read_raw
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams import TeamManager
-from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
+from tests.support.homes import Home, a_home, demo_command
 from tests.unit.test_imports import imported_by
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
@@ -165,40 +159,9 @@ def test_a_team_is_shown_as_the_ledger_has_it_with_those_who_left(home: Home, ma
     assert (told["team.member.West.active"], told["team.member.OrionMX.role"]) == ("false", "LEAD")
 
 
-def test_a_team_is_looked_up_without_a_database_library() -> None:
-    found = imported_by("import supervisor_core.cli.status.targets")
-    assert found & {"sqlalchemy", "alembic", "git", "pydantic", "psutil", "asyncio", "logging"} == set()
-    quick = imported_by("import supervisor_core.cli.status.command, supervisor_core.cli.status.views")
-    assert found - quick >= {"sqlite3"}, "and that only where a target is given"
-
-
-@pytest.mark.parametrize("columns", [80, 120])
-def test_on_a_terminal_the_tables_keep_inside_its_edge(columns: int, home: Home) -> None:
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen(
-        [*SUPERVISOR, "status"],
-        cwd=home.folder,
-        env={**home.environ, "TERM": "xterm"},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    ) as program:
-        os.close(slave)
-        said = b""
-        while chunk := _read(master):
-            said += chunk
-        assert program.wait() == 1
-    os.close(master)
-    text = said.decode().replace("\r\n", "\n")
-    assert "\x1b[31mdown\x1b[0m" in text
-    lines = re.sub(r"\x1b\[[\d;]*m", "", text).split("\n")
-    assert max(map(len, lines)) <= columns
-    assert max(map(len, lines)) <= 100
-
-
-def _read(master: int) -> bytes:
-    try:
-        return os.read(master, 4096)
-    except OSError:  # the other end is closed
-        return b""
+def test_a_team_is_looked_up_without_a_database_library(home: Home) -> None:
+    code = "from supervisor_core.cli.status import narrow, read_quickly\n"
+    code += "narrow({'workers': [], 'supervisor': {'id': 'h'}}, 'team:archive', read_quickly(None))"
+    found = imported_by(code, home.environ, home.folder)
+    assert found & {"sqlalchemy", "alembic", "git", "psutil", "asyncio", "logging"} == set()
+    assert "sqlite3" not in imported_by("import supervisor_core.cli.status"), "only where a target is given"

@@ -14,7 +14,6 @@ from supervisor_core.cli import main
 from supervisor_core.cli.verbs import as_text
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import GrammarContext
-from supervisor_core.common.errors import UsageError
 from tests.support.homes import Home, a_home, demo_command
 from tests.support.waiting import wait_until
 
@@ -167,15 +166,6 @@ def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: 
 )
 def test_arguments_mean_the_same_as_in_one_text(name: str, words: list[str], meaning: str) -> None:
     assert parse(as_text(name, words), CONTEXT) == parse(meaning, CONTEXT)
-
-
-def test_a_later_argument_with_spaces_is_text_even_when_it_looks_like_a_number() -> None:
-    assert parse(as_text("rollback", ["North", "3 times too slow"]), CONTEXT).params["commits_back"] == 1
-
-
-def test_an_empty_argument_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty"):
-        as_text("pause", ["North", " "])
 
 
 def test_help_of_one_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,13 +103,6 @@ def test_a_file_whose_beginning_was_cut_off_goes_on(home: Home) -> None:
     assert output.new_lines() == ["next"]
 
 
-def test_a_worker_that_has_written_nothing_is_followed_from_its_first_line(home: Home) -> None:
-    output = follower(home)
-    assert output.newest(10) == []
-    write(home.output("North"), "one")
-    assert output.new_lines() == ["one"]
-
-
 def test_the_program_follows_until_its_reader_is_gone(home: Home) -> None:
     write(home.output("North"), "one")
     words = [*SUPERVISOR, "logs", "North", "-f"]

@@ -159,7 +159,7 @@ def test_doctor_tells_the_ways_and_the_certificates(place: Place) -> None:
         f"trusts the system's certificates and {place.authority.file} (SSL_CERT_FILE)"
     )
     assert all(each.ok for each in check_receivers(config))
-    assert "secret" in config.secrets()
+    assert "secret" in config.secrets
     bare = load_supervisor_config(place.folder / "config.yaml", environ={"HTTPS_PROXY": "", "SSL_CERT_FILE": ""})
     assert check_network(bare).message == "no proxy; trusts the system's certificates"
     broken = load_supervisor_config(place.folder / "config.yaml", environ={"SSL_CERT_FILE": "gone.pem"})

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 import pytest
 
-from supervisor_core.cli.send.outcome import outcome
+from supervisor_core.cli.send import outcome
 from supervisor_core.commands.command import Command
 
 

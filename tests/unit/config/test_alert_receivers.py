@@ -60,5 +60,5 @@ def test_a_receiver_without_an_address_is_off_and_a_service_has_its_own(tmp_path
 
 def test_the_secret_of_a_receiver_is_one_of_the_configuration(tmp_path: Path) -> None:
     config = load(tmp_path, f"name: a, format: pagerduty, secret: {KEY}")
-    assert KEY in config.secrets()
+    assert KEY in config.secrets
     assert KEY not in f"{config!r} {config.alerts.receivers}"

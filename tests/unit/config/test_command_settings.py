@@ -79,7 +79,7 @@ def test_it_runs_in_the_worker_s_folder_with_a_safe_environment_and_its_own_vari
     run = plan_run(config, config.worker("North"), "clear-cache", command.params)
     assert (run.folder, dict(run.env)) == (tmp_path, {"PATH": "/bin", "TOKEN": "sesame-1"})
     assert "sesame" not in repr(run)
-    assert "sesame-1" in config.secrets()
+    assert "sesame-1" in config.secrets
     assert would_run(config, config.worker("North"), command)["would_run"] == "/usr/bin/python3 clear.py --days=7"
 
 

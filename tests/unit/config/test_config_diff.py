@@ -124,7 +124,7 @@ def test_in_force_are_the_new_workers_and_all_else_as_it_was(tmp_path: Path) -> 
     assert (config.nas, config.path, config.environ) == (running.nas, running.path, running.environ)
     assert config.workers["b"].id == "b"
     assert config.environment_for(config.workers["b"]) == {}
-    assert "xoxb-other" not in config.secrets()
+    assert "xoxb-other" not in config.secrets
     assert list(running.workers) == ["a"], "the running one never changes"
 
 

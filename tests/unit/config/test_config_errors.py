@@ -53,18 +53,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "slack:\n  access:\n    operator: []",
             "line 3: slack.access.operator isn't a role; did you mean operators?",
         ),
-        (
-            "slack: {access: {admins: []}}",
-            "line 1: slack.access.admins isn't a role; expected viewers, operators, approvers, commands",
-        ),
         ("metrics: {port: 3}", "line 1: metrics.port isn't a setting; expected bind"),
         (
             "alerts: {expires_minutes: 3}",
             "line 1: alerts.expires_minutes isn't a setting here; it belongs in slack.approvals",
-        ),
-        (
-            WORKER + "    alerts: {}\n",
-            "line 4: workers.W.alerts isn't a setting here; it belongs in the top level",
         ),
         (
             "alerts:\n  quiet_hours:\n    - {from: '1:00', till: '2:00', to: '2:00'}",
@@ -73,11 +65,8 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
         ("git:\n  author_name: a\n  author_name: b", "line 3: git.author_name is set twice; the first is on line 2"),
         # Kinds of values.
         ("slack: [1]", "line 1: slack must be a section with settings, but is a list"),
-        ("workers: [a]", "line 1: workers must be a section with settings, but is a list"),
         ("workers: {W: x}", "line 1: workers.W must be a section with settings, but is text"),
-        ("slack: {channels: C1}", "line 1: slack.channels must be a list such as [a, b], but is text"),
         ("git: {author_name: 12}", "line 1: git.author_name must be text, but is a number; put it in quotes"),
-        ("git: {author_name: no}", "line 1: git.author_name must be text, but is true or false; put it in quotes"),
         ("git: {author_name: }", 'line 1: git.author_name must be text, but is empty; write "" for an empty text'),
         ('git: {author_name: "a\\0b"}', "line 1: git.author_name must not contain a NUL character"),
         ('git: {author_name: "a\\nb"}', "line 1: git.author_name must be one line of printable text"),
@@ -93,18 +82,6 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "line 1: supervisor.heartbeat_seconds must be a number of seconds from 0 to 604800",
         ),
         (
-            "supervisor: {heartbeat_seconds: 604801}",
-            "line 1: supervisor.heartbeat_seconds must be a number of seconds from 0 to 604800",
-        ),
-        (
-            "supervisor: {inbox_poll_seconds: 0}",
-            "line 1: supervisor.inbox_poll_seconds must be a number of seconds from 0.01 to 604800",
-        ),
-        (
-            "supervisor: {heartbeat_seconds: .nan}",
-            "line 1: supervisor.heartbeat_seconds must be a number of seconds, but is text",
-        ),
-        (
             "supervisor: {heartbeat_seconds: 1e99}",
             "line 1: supervisor.heartbeat_seconds must be a number of seconds from",
         ),
@@ -117,8 +94,6 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
         ("logging: {level: LOUD}", "line 1: logging.level must be one of DEBUG, INFO, WARNING, ERROR, CRITICAL"),
         ("logging: {file: a/b.log}", "line 1: logging.file must be a file name without a folder"),
         ("nas: {file_mode: '0888'}", "line 1: nas.file_mode must be octal file permissions that"),
-        ("nas: {file_mode: '0440'}", "line 1: nas.file_mode must be octal file permissions that"),
-        ("nas: {file_mode: true}", "line 1: nas.file_mode must be octal file permissions that"),
         ("nas: {folders: {inbox: ../x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
         ("nas: {folders: {inbox: /x}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
         ("nas: {folders: {inbox: 'C:x'}}", "line 1: nas.folders.inbox must be a path relative to nas.root"),
@@ -139,13 +114,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "workers:\n  W: {}",
             f"line 2: workers.W.command is missing; example: {EXAMPLE}",
         ),
-        ("workers:\n  W:\n", "line 2: workers.W.command is missing; example:"),
         (
             "workers: {W: {command: []}}",
             f"line 1: workers.W.command must not be empty; example: {EXAMPLE}",
         ),
-        ("workers: {W: {command: }}", "line 1: workers.W.command must not be empty; example:"),
-        ("workers: {W: {command: ['']}}", "line 1: workers.W.command must not be empty; example:"),
         ("workers: {W: {command: run it}}", "line 1: workers.W.command must be a list, because no shell"),
         (
             "workers: {W: {command: [x, 3]}}",
@@ -155,12 +127,7 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "workers:\n  W:\n    command:\n      - x\n      - '{worker}'",
             "line 5: workers.W.command[1] has the unknown placeholder {worker}; did you mean {worker_id}?",
         ),
-        (
-            "workers: {W: {command: [x, '{port}']}}",
-            "has the unknown placeholder {port}; use {python}, {config} and {worker_id}",
-        ),
         ("workers: {W: {command: [x, '{\"a\": 1}']}}", "workers.W.command[1] has a brace that isn't a placeholder;"),
-        ("workers: {W: {command: [x, 'a}']}}", "workers.W.command[1] has a brace that isn't a placeholder;"),
         (
             WORKER + "    env: {A: true}\n",
             "line 4: workers.W.env.A must be text, but is true or false; put it in quotes",
@@ -170,19 +137,13 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "line 4: workers.W.env has an invalid variable name: empty, or with an equals",
         ),
         (WORKER + "    stop_signal: TREM\n", "workers.W.stop_signal must be one of TERM, INT, HUP"),
-        (WORKER + "    stop_signal: 9\n", "line 4: workers.W.stop_signal must be one of TERM, INT, HUP"),
         (
             WORKER + "    restart: {policy: allways}\n",
             "must be one of never, on-failure, always, not 'allways'; did you mean always?",
         ),
-        (WORKER + "    restart: {policy: no}\n", "workers.W.restart.policy must be text, but is true or false"),
         (
             WORKER + "    team: t\n",
             "config.yaml line 4: workers.W.team names a team that isn't configured; add it: `teams: {t: {}}`",
-        ),
-        (
-            WORKER + "    team: archve\nteams: {archive: {}}\n",
-            "line 4: workers.W.team names a team that isn't configured; did you mean archive?",
         ),
         (
             WORKER + "    probes: [{}]\n",
@@ -210,40 +171,16 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "slack.access.operators[0] must be a user id (U…), a usergroup id (S…), a channel id (C…, for its",
         ),
         (
-            "slack: {access: {operators: ['#ops']}}",
-            'a channel id (C…, for its members), or "*"',
-        ),
-        (
             "slack: {access: {commands: {restrat: [U1]}}}",
             "line 1: slack.access.commands.restrat must be a command name; did you mean restart?",
-        ),
-        (
-            "slack: {access: {commands: {monitoring: [U1]}}}",
-            "must be a command name; did you mean monitoring pause or monitoring resume?",
         ),
         (
             "slack: {access: {commands: {restart: [U1], restart_watcher: [U2]}}}",
             "slack.access.commands names restart twice (aliases and handlers count as names)",
         ),
         (
-            "slack: {access: {commands: {restart: U1}}}",
-            "slack.access.commands.restart must be a list such as [a, b], but is text",
-        ),
-        (
-            "slack: {access: {commands: {restart: [anna]}}}",
-            "slack.access.commands.restart[0] must be a user id (U…)",
-        ),
-        (
-            "slack: {access: {commands: [restart]}}",
-            "slack.access.commands must be a section with settings, but is a list",
-        ),
-        (
             "slack: {approvals: {doors: [slak]}}",
             "slack.approvals.doors[0] must be one of slack, schedule, cli, flag, not 'slak'; did you mean slack?",
-        ),
-        (
-            "slack: {approvals: {required_for: [rolback]}}",
-            "slack.approvals.required_for[0] must be a command name; did you mean rollback?",
         ),
         (
             "slack: {approvals: {required_for: [update, update_code]}}",
@@ -256,16 +193,8 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
             "alerts.maintenance[0].cron must be five fields",
         ),
         (
-            "alerts: {maintenance: [{cron: '0 25 * * *', target: all, minutes: 1}]}",
-            "alerts.maintenance[0].cron must be a valid cron",
-        ),
-        (
             "alerts: {maintenance: [{cron: '0 3 * * *', target: team:x, minutes: 1}]}",
             "alerts.maintenance[0].target names a team that isn't configured",
-        ),
-        (
-            "alerts: {maintenance: [{cron: '0 3 * * *', target: x, minutes: 1}]}",
-            "alerts.maintenance[0].target names a worker that isn't configured",
         ),
         (
             "alerts: {quiet_hours: [{from: 25:00, to: 6:00}]}",
@@ -293,17 +222,11 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
         ),
         ("database: {url: 'postgres://h/d'}", "; did you mean postgresql+psycopg://?"),
         (
-            "database: {url: 'mysql+pymysql:///d'}",
-            "database.url must be a URL such as mysql+pymysql://user:password@host/database",
-        ),
-        (
             "database: {url: 'postgresql+psycopg://u:@/d?host=run'}",
             "database.url must be a URL such as postgresql+psycopg://user:password@host/database",
         ),
         ("database: {url: 'sqlite://'}", "database.url must name a file, such as sqlite:///var/fleet.db;"),
-        ("database: {url: 3}", "database.url must be a URL in quotes, but is a number"),
         ("fleet: {url: 'http://h'}", "fleet.url must be a URL such as nats://"),
-        ("fleet: {role: hob}", "fleet.role must be one of hub, host, not 'hob'; did you mean hub?"),
         (f"fleet: {{{HUB}, hub_key: SUX}}", "fleet.hub_key must be a public key: U and 55"),
         (
             "supervisor: {id: h}\nfleet: {role: hub, url: 'nats://h'}",

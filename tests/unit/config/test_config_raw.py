@@ -29,22 +29,16 @@ def refusal(folder: Path, text: str) -> str:
 class TestFinding:
     """Which file is read."""
 
-    def test_the_file_given_comes_before_the_variable(self) -> None:
-        assert find_config("a.yaml", {"SUPERVISOR_CONFIG": "b.yaml"}) == "a.yaml"
-
-    def test_the_variable_comes_before_the_current_folder(
+    def test_the_one_given_comes_first_then_the_variable_then_the_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (tmp_path / "config.yaml").touch()
-        monkeypatch.chdir(tmp_path)
-        assert find_config(None, {"SUPERVISOR_CONFIG": "b.yaml"}) == "b.yaml"
-
-    def test_config_yaml_comes_before_config_dev_yaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "config.dev.yaml").touch()
         assert find_config(None, {}) == "config.dev.yaml"
         (tmp_path / "config.yaml").touch()
         assert find_config(None, {}) == "config.yaml"
+        assert find_config(None, {"SUPERVISOR_CONFIG": "b.yaml"}) == "b.yaml"
+        assert find_config("a.yaml", {"SUPERVISOR_CONFIG": "b.yaml"}) == "a.yaml"
 
     def test_without_any_the_error_names_all_that_was_looked_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ def test_nothing_is_required() -> None:
     assert credentials.bot_token is None
     assert credentials.app_token is None
     assert credentials.api_url == "https://slack.com/api/"
+    assert slack_credentials({"SLACK_API_URL": "http://127.0.0.1:1/api/"}).api_url == "http://127.0.0.1:1/api/"
 
 
 def test_tokens_come_from_variables_or_from_files(tmp_path: Path) -> None:
@@ -26,10 +27,6 @@ def test_tokens_come_from_variables_or_from_files(tmp_path: Path) -> None:
     assert credentials.app_token.get_secret_value() == "xapp-2"
     assert "xoxb-1" not in repr(credentials)
     assert "xapp-2" not in str(credentials)
-
-
-def test_another_slack_is_named_by_its_api() -> None:
-    assert slack_credentials({"SLACK_API_URL": "http://127.0.0.1:1/api/"}).api_url == "http://127.0.0.1:1/api/"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from supervisor_core.cli import main
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.setup.imports import convert_files
-from supervisor_core.config.setup.imports.conversion import Conversion, quoted, required_variables, word
+from supervisor_core.config.setup.imports.conversion import Conversion, required_variables
 
 OLD = """\
 environment: production
@@ -119,10 +119,6 @@ class TestCornerstone:
         place.write(place.old.read_text().replace("${DB_PASSWORD}", "pa55word"))
         found = place.convert()
         assert "pa55word" not in found.text("old") + repr(found)
-
-    def test_a_longer_heartbeat_interval_alone_changes_the_limit(self, place: Place) -> None:
-        place.write(place.old.read_text().replace("heartbeat_interval_seconds: 300", "heartbeat_interval_seconds: 30"))
-        assert "heartbeat_max_age_seconds" not in place.convert().document["workers"]["OrionMX"]
 
     def test_the_inbox_is_where_the_drive_has_it(self, place: Place) -> None:
         (place.drive / "Worker_Inbox").mkdir()
@@ -407,11 +403,6 @@ def test_a_file_without_an_end_is_refused(tmp_path: Path, endless: str) -> None:
             convert_files([tmp_path / "old.conf"])
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limit)
-
-
-def test_dollars_and_braces_keep_their_meaning() -> None:
-    assert quoted("a$b/${HOME}/${X:y}$") == "a$$b/${HOME}/${X:y}$$"
-    assert word("{a}$b") == "{{a}}$$b"
 
 
 class TestCommand:

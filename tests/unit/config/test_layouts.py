@@ -75,14 +75,14 @@ def test_mistakes_are_named(tmp_path: Path, text: str, problem: str) -> None:
 class TestBeforeLayouts:
     """A drive with the numbered folders, and a configuration that doesn't say so."""
 
-    @pytest.mark.parametrize("name", ["00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox"])
-    def test_a_drive_with_one_of_them_is_not_used_until_the_layout_is_set(self, tmp_path: Path, name: str) -> None:
-        (tmp_path / "drive" / name).mkdir(parents=True)
-        found = tmp_path / "drive" / name
-        problem = refusal(load(tmp_path, "nas: {root: drive}\n"))
-        assert problem == f"{found} exists, but nas.layout isn't set. Add layout: cornerstone to the section nas."
-        for layout in ("cornerstone", "plain"):
-            assert refusal(load(tmp_path, f"nas: {{root: drive, layout: {layout}}}\n")) == ""
+    def test_a_drive_with_one_of_them_is_not_used_until_the_layout_is_set(self, tmp_path: Path) -> None:
+        for name in ("00_STATE", "05_LOGS", "Worker_Inbox", "Worker_Outbox"):
+            found = tmp_path / name / name
+            found.mkdir(parents=True)
+            problem = refusal(load(tmp_path, f"nas: {{root: {name}}}\n"))
+            assert problem == f"{found} exists, but nas.layout isn't set. Add layout: cornerstone to the section nas."
+            for layout in ("cornerstone", "plain"):
+                assert refusal(load(tmp_path, f"nas: {{root: {name}, layout: {layout}}}\n")) == ""
 
     def test_the_former_default_root_is_found_too(self, tmp_path: Path) -> None:
         (tmp_path / "var/nas/Worker_Inbox").mkdir(parents=True)

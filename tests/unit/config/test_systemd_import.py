@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,7 @@ from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.setup.imports import convert_files
 from supervisor_core.config.setup.imports.conversion import Conversion, required_variables
 from supervisor_core.config.setup.unit_files import (
-    UnitSyntaxError,
     quoted_word,
-    read_settings,
-    read_variables,
     seconds_in,
     split_words,
 )
@@ -173,12 +169,6 @@ def test_drop_ins_count_in_the_order_of_their_names_and_an_empty_value_resets(tm
     assert f"Not converted from fetcher.service: Nice ({folder / '20.conf'} line 4)." in found.notes
 
 
-def test_defaults_of_systemd_are_kept_where_ours_differ(tmp_path: Path) -> None:
-    worker = worker_of(tmp_path, unit(tmp_path, service()))
-    assert (worker.cwd, worker.stop_timeout_seconds, worker.stop_signal) == (Path("/"), 90, "TERM")
-    assert (worker.restart.policy, worker.env) == ("never", {})
-
-
 def test_a_unit_of_a_user_starts_in_their_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     folder = tmp_path / ".config" / "systemd" / "user"
@@ -260,11 +250,3 @@ def test_any_text_is_a_worker_or_a_clear_error(tmp_path_factory: pytest.TempPath
         except ConfigError:
             continue
         assert found.document["workers"]
-
-
-@settings(max_examples=examples(300))
-@given(st.one_of(st.text(), SIGNS))
-def test_any_text_is_settings_or_variables_or_a_clear_error(text: str) -> None:
-    assert isinstance(read_variables(text), dict)
-    with suppress(UnitSyntaxError):
-        assert all(each.key for each in read_settings(text, "a.service"))

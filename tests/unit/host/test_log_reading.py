@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor_core.cli.logs import LogLayout, LogSearch
-from supervisor_core.cli.option_types import LEVELS
+from supervisor_core.cli.options import LEVELS
 from supervisor_core.host.logging import events as event_files
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.logging.events import BLOCK_BYTES, EventFiles

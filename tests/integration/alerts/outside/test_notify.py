@@ -76,7 +76,7 @@ def test_a_failure_is_retried_a_refusal_dropped_and_no_part_of_the_url_is_shown(
     assert states(desk) == ["dropped"]
     assert "hunter2" not in caplog.text + "".join(capfd.readouterr()) + repr(desk.config.alerts)
     assert "127.0.0.1" not in caplog.text
-    assert notify_url(receiver) in desk.config.secrets()
+    assert notify_url(receiver) in desk.config.secrets
 
 
 def test_a_service_that_hangs_is_left_at_the_deadline(

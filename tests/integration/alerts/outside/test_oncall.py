@@ -144,7 +144,7 @@ def test_a_mistake_is_named_with_its_key_and_line(tmp_path: Path, source: dict[s
 
 def test_the_secret_of_a_source_is_one_of_the_configuration_and_a_change_of_it_is_seen(tmp_path: Path) -> None:
     config = configured(tmp_path, {"url": "https://h/hunter2", "secret": "${TOKEN}"}, TOKEN="hunter3")
-    assert {"https://h/hunter2", "hunter3"} <= config.secrets()
-    assert "hunter" not in f"{config!r} {config.model_dump(mode='json')}"
+    assert {"https://h/hunter2", "hunter3"} <= config.secrets
+    assert "hunter" not in f"{config!r} {config.model_dump()}"
     other = configured(tmp_path, {"url": "https://h/hunter2", "secret": "${TOKEN}"}, TOKEN="hunter4")
     assert other.slack.access != config.slack.access

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import select
-import signal
 import stat
-import struct
 import subprocess
 import sys
-import termios
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 import yaml
 
 from supervisor_core.cli import main
+from supervisor_core.cli.init import service_unit
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.setup.service_unit import ServiceUnit
 from tests.support.homes import ROOT, START_SECONDS, SUPERVISOR
 from tests.support.programs import warm
 from tests.support.skips import skip_or_fail
+from tests.support.terminals import Terminal, on_terminal
 from tests.support.waiting import wait_until
 
 SECONDS = 60.0
@@ -173,72 +166,13 @@ def test_its_host_starts_and_runs_the_worker(tmp_path: Path) -> None:
 # On a terminal
 
 
-class Terminal:
-    """The program on a terminal, where somebody types."""
-
-    def __init__(self, descriptor: int, pid: int) -> None:
-        self._descriptor = descriptor
-        self._pid = pid
-        self.shown = ""
-        self._seen = 0
-        """The end of the text that was waited for last."""
-
-    def answer(self, question: str, keys: str) -> None:
-        """Wait for a question, then type."""
-        self.wait_for(question)
-        os.write(self._descriptor, f"{keys}\n".encode())
-
-    def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + SECONDS
-        while text not in self.shown[self._seen :]:
-            assert time.monotonic() < deadline, f"{text!r} did not come: {self.shown!r}"
-            assert self._read(), f"{text!r} did not come: {self.shown!r}"
-        self._seen = self.shown.index(text, self._seen) + len(text)
-
-    def press(self, key: bytes) -> None:
-        """Press a key that isn't echoed as text. Python misses a Ctrl-C between its prompt and its read."""
-        wait_until(self._reads, SECONDS, "it reads what is typed")
-        os.write(self._descriptor, key)
-
-    def end(self) -> int:
-        """Read to the end; returns the exit code."""
-        deadline = time.monotonic() + SECONDS
-        while self._read():
-            assert time.monotonic() < deadline, f"it did not end: {self.shown!r}"
-        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-
-    def _reads(self) -> bool:
-        """True while its system call is one on its standard input."""
-        return Path(f"/proc/{self._pid}/syscall").read_text().split()[1:2] == ["0x0"]
-
-    def _read(self) -> bool:
-        if not select.select([self._descriptor], [], [], 2)[0]:
-            return True
-        try:
-            found = os.read(self._descriptor, 65536)
-        except OSError:
-            return False
-        self.shown += found.decode().replace("\r\n", "\n")
-        return bool(found)
-
-
-@contextmanager
-def on_a_terminal(folder: Path, *words: str) -> Iterator[Terminal]:
-    pid, descriptor = pty.fork()
-    if pid == 0:  # pragma: no cover
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a test runner in the background ignores it
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        os.chdir(folder)
-        os.execve(sys.executable, [*SUPERVISOR, "init", *words], environ(TERM="dumb"))
-    try:
-        yield Terminal(descriptor, pid)
-    finally:
-        os.close(descriptor)
+def asking(folder: Path) -> AbstractContextManager[Terminal]:
+    return on_terminal([*SUPERVISOR, "init"], folder, environ(TERM="dumb"))
 
 
 def test_every_question_is_asked_again_until_its_answer_is_right(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
-    with on_a_terminal(tmp_path) as terminal:
+    with asking(tmp_path) as terminal:
         terminal.answer("Name of this host [", "my host")
         terminal.answer(" must be a name of 1 to 64 letters", "orion")
         terminal.answer("state, on a local disk [./var]", "")
@@ -289,9 +223,9 @@ def test_every_question_is_asked_again_until_its_answer_is_right(tmp_path: Path)
     assert mode(tmp_path / ".env") == 0o600
 
 
-@pytest.mark.parametrize("key", [b"\x03", b"\x04"])
-def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: bytes) -> None:
-    with on_a_terminal(tmp_path) as terminal:
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_stopping_in_the_middle_writes_nothing(tmp_path: Path, key: str) -> None:
+    with asking(tmp_path) as terminal:
         terminal.answer("Name of this host", "orion")
         terminal.wait_for("Folder for its state")
         terminal.press(key)
@@ -311,7 +245,7 @@ def test_systemd_accepts_the_unit_for_any_path(tmp_path: Path, user: str) -> Non
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     path = tmp_path / "supervisor-chatops.service"
-    path.write_text(ServiceUnit((str(program),), str(folder / "config.yaml"), user).text)
+    path.write_text(service_unit((str(program),), str(folder / "config.yaml"), user))
     try:
         done = subprocess.run(
             ["systemd-analyze", *([] if user else ["--user"]), "verify", str(path)],
@@ -325,4 +259,4 @@ def test_systemd_accepts_the_unit_for_any_path(tmp_path: Path, user: str) -> Non
 def test_the_unit_in_the_docs_is_the_one_that_is_written() -> None:
     program, config = "/opt/supervisor/.venv/bin/supervisor", "/etc/supervisor-chatops/config.yaml"
     in_docs = (ROOT / "docs" / "units" / "supervisor-chatops.service").read_text()
-    assert ServiceUnit((program,), config, "watcher").text == in_docs
+    assert service_unit((program,), config, "watcher") == in_docs

@@ -1,16 +1,181 @@
-"""`supervisor status` as tables that fit the terminal, and as plain lines for scripts. It imports nothing slow."""
+"""`supervisor status`: the live state, from the daemon or a look of our own. It imports nothing that it doesn't use."""
 
 from __future__ import annotations
 
-from supervisor_core.cli.table import AMBER, BOLD, DIM, GREEN, MAX_WIDTH, RED, folded, folded_table, paint, printable
+from supervisor_core.cli.table import (
+    AMBER,
+    BOLD,
+    DIM,
+    GREEN,
+    MAX_WIDTH,
+    RED,
+    folded,
+    folded_table,
+    paint,
+    printable,
+    terminal_width,
+    wants_colour,
+)
 from supervisor_core.commands.conditions import count_healthy, state_word
+from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.text import times
 from supervisor_core.common.times import COUNTDOWN, clock_time, format_span, from_text
+from supervisor_core.config.raw import read_raw, state_dir_of
+from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
     from datetime import datetime
     from typing import Any
+
+    from supervisor_core.config.raw import RawConfig
+    from supervisor_core.storage.ledger_file import StoredTeam
+
+ANSWER_SECONDS = 2.0
+EVERYBODY = "all"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the status; the exit code says whether everything is healthy."""
+    form = "json" if options.json else "plain" if options.plain else ""
+    target = options.worker or (options.target if options.target != EVERYBODY else None)
+    return show(options.config, target, form, services=options.services)
+
+
+def show(config: str | None, target: str | None, form: str = "", *, services: bool = False) -> int:
+    """Show the status of everything or of a target, as tables, `plain` lines or `json`."""
+    raw = read_quickly(config)
+    status = ask_status(state_dir_of(raw), config)
+    if target:
+        narrow(status, target, raw)
+    if form == "json":
+        import json
+
+        print(json.dumps(status, indent=2))
+    elif form == "plain":
+        print("\n".join(plain_lines(status)))
+    else:
+        from datetime import UTC, datetime
+
+        text = StatusText(terminal_width(), datetime.now(UTC), coloured=wants_colour())
+        print(text.status(status, services=True if services else False if target else None))
+    return 0 if status["healthy"] else 1
+
+
+def read_quickly(config: str | None) -> RawConfig:
+    """The raw configuration; only for a broken file is more imported, to use the last good one."""
+    try:
+        raw = read_raw(config)
+        state_dir_of(raw)
+    except ConfigError:
+        from supervisor_core.cli.host import read_config
+
+        return read_config(config)
+    return raw
+
+
+def ask_status(state_dir: str, config: str | None) -> dict[str, Any]:
+    """The daemon's answer; without one, a look of our own."""
+    try:
+        return ask(state_dir, {"do": "status"}, ANSWER_SECONDS)
+    except NotRunningError:
+        state = ""
+    except UnresponsiveError:
+        state = "unresponsive"
+    from supervisor_core.cli.status_without_daemon import status_without_daemon
+
+    return status_without_daemon(config, state)
+
+
+def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
+    """Reduce the document to the target; `UsageError` with the nearest one if there is no such target."""
+    from pathlib import Path
+
+    from supervisor_core.commands.addresses import hosts_of
+    from supervisor_core.commands.conditions import facts_of
+    from supervisor_core.commands.grammar_errors import GrammarError
+    from supervisor_core.commands.targets import TEAM, GrammarContext, resolve, unknown_target
+    from supervisor_core.common.errors import UsageError
+    from supervisor_core.storage.ledger_file import LEDGER_FILE, read_teams
+
+    configured = _section(raw, "workers")
+    ids = list(dict.fromkeys([*(worker["id"] for worker in status["workers"]), *configured]))
+    supervisor_id = status["supervisor"]["id"]
+    seen = {team.name: team for team in read_teams(Path(state_dir_of(raw)) / LEDGER_FILE, supervisor_id)}
+    names = list(dict.fromkeys([*seen, *_section(raw, "teams")]))
+    members = {name: _members(seen.get(name), configured, name) for name in names}
+    active = {name: tuple(each["agent_id"] for each in found if each["active"]) for name, found in members.items()}
+    facts = facts_of(status["workers"], {each["id"]: each.get("commit") or "" for each in status["workers"]})
+    context = GrammarContext(tuple(ids), active, hosts=hosts_of(ids, supervisor_id), facts=facts)
+    name = target.removeprefix(TEAM) if target.startswith(TEAM) else ""
+    if name in active:
+        chosen = active[name]
+        status["team"] = _team_document(name, seen.get(name), _section(raw, "teams").get(name), members[name])
+    else:
+        try:
+            found = resolve(target, context)
+            if found is None:
+                raise unknown_target(target, context)
+        except GrammarError as error:
+            hint = f"Did you mean {error.instead}?" if error.instead else ""
+            raise UsageError(error.message, remedy=hint) from None
+        chosen = found
+    there = {worker["id"] for worker in status["workers"]}
+    new = [worker_id for worker_id in chosen if worker_id in configured and worker_id not in there]
+    if new:
+        status["supervisor"]["reason"] = (
+            f"The daemon hasn't read {', '.join(new)} yet. It reads a changed configuration within seconds; "
+            "`supervisor config check` says what it does with this one."
+        )
+    status["workers"] = [worker for worker in status["workers"] if worker["id"] in chosen]
+    status["healthy"] = not new and all(worker["fine"] for worker in status["workers"])
+
+
+def _team_document(
+    name: str, seen: StoredTeam | None, configured: object, members: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The same keys as `TeamManager.get_team_status` has for a team, and its members."""
+    objective = seen.objective if seen else configured.get("objective") if isinstance(configured, dict) else None
+    return {
+        "team_id": seen.team_id if seen else None,
+        "team_name": name,
+        "objective": str(objective) if objective else None,
+        "member_count": len(members),
+        "active_members": sum(member["active"] for member in members),
+        "ended_at": seen.ended_at if seen else None,
+        "recorded": seen is not None,
+        "members": members,
+    }
+
+
+def _members(seen: StoredTeam | None, workers: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Each agent once, with its newest membership; active members first."""
+    if seen is None:
+        mine = [key for key, worker in workers.items() if isinstance(worker, dict) and worker.get("team") == name]
+        return [
+            {"agent_id": each, "role": "MEMBER", "active": True, "joined_at": None, "left_at": None} for each in mine
+        ]
+    newest = {member.agent_id: member for member in seen.members}  # in the order in which they came
+    found = [
+        {
+            "agent_id": member.agent_id,
+            "role": member.role,
+            "active": member.left_at is None,
+            "joined_at": member.joined_at,
+            "left_at": member.left_at,
+        }
+        for member in newest.values()
+    ]
+    return sorted(found, key=lambda member: not member["active"])
+
+
+def _section(raw: RawConfig, name: str) -> Mapping[str, Any]:
+    """A section of a configuration that may be invalid."""
+    found = raw.data.get(name)
+    return {str(key): value for key, value in found.items()} if isinstance(found, dict) else {}
+
 
 NAMED = 5  # of the unhealthy workers, in the line above the tables
 NOTHING = "-"
@@ -67,8 +232,14 @@ class StatusText:
             first = f"{supervisor['id']}: daemon up {self._since(supervisor['started_at'])}"
         if workers:
             first += f"; {count_healthy(workers)}"
-        notes = [*_notes(supervisor), *_notes_on(supervisor.get("configuration") or {}), *_unwell(workers)]
-        notes += [f"{MARK}{_words(each['reason'])}" for each in status["services"] if _has_notice(each)]
+        notes = _notes(supervisor)
+        unhealthy = [worker["id"] for worker in _folded_hosts(workers) if not worker["fine"]]
+        if unhealthy and len(workers) > 1:  # by name: among hundreds a row is easily missed
+            more = f" and {len(unhealthy) - NAMED} more" if len(unhealthy) > NAMED else ""
+            notes.append(f"{MARK}Unhealthy: {', '.join(unhealthy[:NAMED])}{more}")
+        for each in status["services"]:
+            if (each["state"], each["health"]) == ("running", "healthy") and str(each["reason"]) != "running":
+                notes.append(f"{MARK}{_words(each['reason'])}")  # it works, and has something to say
         lines = [self._paint(line, BOLD) for line in self._folded(first)]
         for note in notes:
             own = self._folded(note)
@@ -79,16 +250,16 @@ class StatusText:
         return folded(printable(text), self._width, len(MARK)) if self._width else [printable(text)]
 
     def _worker(self, worker: dict[str, Any]) -> list[str]:
-        return [state_word(worker), worker["id"], *self._measures(worker), self._why(worker)]
-
-    def _measures(self, worker: dict[str, Any]) -> list[str]:
         started = worker.get("started_at") if worker["pid"] else None
         return [
+            state_word(worker),
+            worker["id"],
             self._since(started) if started else NOTHING,
             self._since(worker["last_health_at"]) if worker.get("last_health_at") else NOTHING,
             (worker.get("commit") or NOTHING)[:COMMIT_CHARACTERS],
             in_megabytes(worker.get("memory_bytes")),
             percent_of(worker, self._now),
+            self._why(worker),
         ]
 
     def _table(self, head: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -110,23 +281,30 @@ class StatusText:
         if not team["recorded"]:
             size += "; from the configuration, not in the ledger yet"
         lines = [line for each in (head, size) for line in folded(each, self._width or len(each), 3)]
-        rows = [self._member(member, live.get(member["agent_id"])) for member in team["members"]]
+        rows = []
+        for member in team["members"]:
+            who, worker = [member["agent_id"], member["role"]], live.get(member["agent_id"])
+            if not member["active"]:
+                when = f"left at {self._clock(member['left_at'])}" if member["left_at"] else ""
+                rows.append(["left", *who, *[NOTHING] * 5, when])
+            elif worker is None:
+                rows.append([NOTHING, *who, *[NOTHING] * 5, "not a worker of this supervisor"])
+            else:
+                state, _, *rest = self._worker(worker)
+                rows.append([state, *who, *rest])
         table = ["", self._table(("STATE", "MEMBER", "ROLE"), rows)] if rows else []
         return "\n".join([*map(printable, lines), *table])
 
-    def _member(self, member: dict[str, Any], worker: dict[str, Any] | None) -> list[str]:
-        who = [member["agent_id"], member["role"]]
-        if not member["active"]:
-            when = f"left at {self._clock(member['left_at'])}" if member["left_at"] else ""
-            return ["left", *who, *[NOTHING] * 5, when]
-        if worker is None:
-            return [NOTHING, *who, *[NOTHING] * 5, "not a worker of this supervisor"]
-        state, _, *rest = self._worker(worker)
-        return [state, *who, *rest]
-
     def _services(self, services: list[dict[str, Any]]) -> list[str]:
         there = [service for service in services if service["state"] != "disabled"]
-        rows = [[_service_word(each), each["name"], self._why(each)] for each in there]
+        rows = [
+            [
+                each["health" if each["state"] == "running" and _is_unwell(each) else "state"],
+                each["name"],
+                self._why(each),
+            ]
+            for each in there
+        ]
         colours = [colour_of(row[0]) for row in rows] if self._coloured else ()
         blocks = [folded_table(("STATE", "SERVICE", "WHY"), rows, self._width, colours)] if rows else []
         off = [f"{each['name']} ({_words(each['reason'])})" for each in services if each["state"] == "disabled"]
@@ -137,7 +315,12 @@ class StatusText:
     def _why(self, entry: dict[str, Any]) -> str:
         """The reason, the next start, and the last error; nothing for a worker or service that simply runs."""
         today = f"{self._now:%Y-%m-%d} "  # a time of today needs no date
-        parts = [] if _is_plain(entry) else [_words(entry["reason"]).replace(today, "")]
+        is_plain = (  # it runs, or is just starting or stopping: its state says it all
+            entry.get("fine") is not False
+            and not entry.get("paused")
+            and (entry["health"] == "healthy" or entry["state"] in ("starting", "stopping"))
+        )
+        parts = [] if is_plain else [_words(entry["reason"]).replace(today, "")]
         restarts = entry.get("restarts_last_hour")
         counted = entry["state"] == "quarantined" or "this hour)" in "".join(parts)  # the reason counts them
         if restarts and not counted:
@@ -152,7 +335,9 @@ class StatusText:
         if entry.get("muted_until"):
             how = "in maintenance" if entry.get("muted_for") == "maintenance" else "muted"
             parts.append(f"{how} until {self._clock(entry['muted_until'])}")
-        error = _last_line(entry["last_error"])
+        error = entry["last_error"] or ""
+        lines = error.strip().splitlines()
+        error = _words(lines[-1] if any(line.startswith("Traceback") for line in lines) else error)
         said = "; ".join(filter(None, parts))
         known = not error or error.partition("; ")[0] in said  # the rest is a countdown from then
         return said if known else ". ".join(filter(None, [said, error]))
@@ -175,7 +360,6 @@ def colour_of(word: str) -> str:
 
 
 def in_megabytes(size: int | None) -> str:
-    """Memory for a table."""
     if size is None:
         return NOTHING
     megabytes = size / 1_000_000
@@ -188,13 +372,6 @@ def percent_of(worker: dict[str, Any], now: datetime) -> str:
     if share is None and worker.get("cpu_seconds") is not None and worker.get("started_at"):
         share = 100 * worker["cpu_seconds"] / max((now - from_text(worker["started_at"])).total_seconds(), 1.0)
     return NOTHING if share is None else f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
-
-
-def _is_plain(entry: dict[str, Any]) -> bool:
-    """It runs, or is just starting or stopping: its state says it all."""
-    if entry.get("fine") is False or entry.get("paused"):
-        return False
-    return entry["health"] == "healthy" or entry["state"] in ("starting", "stopping")
 
 
 def _notes(supervisor: dict[str, Any]) -> list[str]:
@@ -213,11 +390,7 @@ def _notes(supervisor: dict[str, Any]) -> list[str]:
         notes.append(f"{MARK}{_words(problem)}")
     if lost := supervisor.get("lost_events"):
         notes.append(f"Events lost because a subscriber was slow: {lost}")
-    return notes
-
-
-def _notes_on(configuration: dict[str, Any]) -> list[str]:
-    notes = []
+    configuration = supervisor.get("configuration") or {}
     if configuration.get("problem"):
         notes.append(f"{MARK}The configuration file isn't in use: {_words(configuration['problem'])}")
     if configuration.get("needs_restart"):
@@ -235,37 +408,12 @@ def _folded_hosts(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [dict(each) for each in fold_silent(workers)]
 
 
-def _unwell(workers: list[dict[str, Any]]) -> list[str]:
-    """The unhealthy workers by name: among hundreds a row is easily missed."""
-    ill = [worker["id"] for worker in _folded_hosts(workers) if not worker["fine"]]
-    if not ill or len(workers) == 1:
-        return []
-    more = f" and {len(ill) - NAMED} more" if len(ill) > NAMED else ""
-    return [f"{MARK}Unhealthy: {', '.join(ill[:NAMED])}{more}"]
-
-
-def _has_notice(service: dict[str, Any]) -> bool:
-    """True for a service that works and has something to say."""
-    works = service["state"] == "running" and service["health"] == "healthy"
-    return works and str(service["reason"]) != "running"
-
-
 def _is_unwell(service: dict[str, Any]) -> bool:
     return service["state"] not in ("disabled", "starting") and service["health"] != "healthy"
 
 
-def _service_word(service: dict[str, Any]) -> str:
-    return str(service["health"] if service["state"] == "running" and _is_unwell(service) else service["state"])
-
-
 def _words(text: str | None) -> str:
     return " ".join((text or "").split())
-
-
-def _last_line(error: str | None) -> str:
-    """An error in a line: of a traceback, the last one."""
-    lines = (error or "").strip().splitlines()
-    return _words(lines[-1] if any(line.startswith("Traceback") for line in lines) else error)
 
 
 ONE_OF = {"services": "service", "workers": "worker", "members": "member"}

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from supervisor_core.cli.host import load_config
 from supervisor_core.code.git.head import versions
@@ -40,26 +40,19 @@ ANSWER_SECONDS = 2.0
 """A daemon that is starting or stopping doesn't answer either; only after this time it's called unresponsive."""
 
 
-class _Standing(NamedTuple):
-    state: str
-    holder: int | None
-    said: Mapping[str, Any]
-
-
 def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
     """The document that a daemon would give, or its own if it answers after all. `state` is what is known so far."""
     config = load_config(config_path)
     deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
-    standing = _standing(config.state_dir)
-    while standing.state == "unresponsive" and time.monotonic() < deadline:
+    state, holder, said = _state_of_daemon(config.state_dir)
+    while state == "unresponsive" and time.monotonic() < deadline:
         try:
             return ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS)
         except UnresponsiveError:
             break
         except NotRunningError:
             time.sleep(LOOK_AGAIN_SECONDS)
-        standing = _standing(config.state_dir)
-    state, holder, said = standing
+        state, holder, said = _state_of_daemon(config.state_dir)
     host = open_doors(config)
     looked = observe_workers(host, list(config.workers.values())) if config.workers else []
     documents = []
@@ -68,6 +61,13 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         if seen.rests == "" and (reason := finished_reason(config.state_dir, seen.worker, seen.found)):
             document |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
         documents.append(document)
+    path, ledger_problem = config.state_dir / LEDGER_FILE, ""
+    if path.exists():
+        try:
+            if damage := file_state(path, LOOK_SECONDS).damage:
+                ledger_problem = str(LedgerDamaged(path, " ".join(damage.split())))
+        except sqlite3.Error as error:
+            ledger_problem = str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
     return {
         "healthy": False,
         "supervisor": {
@@ -76,7 +76,7 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
             "pid": holder or None,
             "started_at": said.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
-            "ledger": {"problem": _ledger_problem(config.state_dir / LEDGER_FILE)},
+            "ledger": {"problem": ledger_problem},
         },
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
@@ -85,24 +85,13 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
     }
 
 
-def _ledger_problem(path: Path) -> str:
-    """The damage that a short check finds in the ledger; empty without damage."""
-    if not path.exists():
-        return ""
-    try:
-        damage = file_state(path, LOOK_SECONDS).damage
-    except sqlite3.Error as error:
-        return str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
-    return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""
-
-
-def _standing(state_dir: Path) -> _Standing:
-    """The state by the lock and the runtime file, read at one moment: a daemon may start or stop in between."""
+def _state_of_daemon(state_dir: Path) -> tuple[str, int | None, Mapping[str, Any]]:
+    """Its state, pid and runtime file, by the lock and that file at one moment: it may start or stop in between."""
     said = runtime_file.read(state_dir)
     while True:
         holder = daemon_holder(state_dir) if state_dir.is_dir() else None
         before, said = said, runtime_file.read(state_dir)
         if holder is not None:
-            return _Standing("unresponsive", holder, said)
+            return "unresponsive", holder, said
         if said == before:
-            return _Standing("stale" if said.get("running") else "stopped", None, said)
+            return "stale" if said.get("running") else "stopped", None, said

@@ -1,1 +1,0 @@
-"""`supervisor send`: a command in the words that Slack uses, its answers and its waiting."""

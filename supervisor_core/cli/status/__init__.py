@@ -1,1 +1,0 @@
-"""`supervisor status`: the live state as tables, plain lines or JSON."""
