@@ -200,7 +200,7 @@ def test_a_ledger_is_looked_at_without_being_changed(bare: Home, doctor: Doctor)
 @pytest.mark.parametrize(
     ("version", "message", "remedy"),
     [
-        ("0016", "at version 0016, which was never released", "move ledger.db"),
+        ("0016", "of a development version (0016)", "move ledger.db"),
         ("9999", "version 9999", "Install that version"),
     ],
 )
