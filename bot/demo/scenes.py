@@ -110,6 +110,7 @@ async def undo(tour: Tour) -> None:
     undone = await tour.presses(OPERATOR, "Undo", card)
     await tour.presses(APPROVER, "Approve", undone)
     await tour.follows(undone)
+    await undone.thread_shows(f"@{APPROVER}")  # not taken for the answer to what is typed next
     tour.expect("the settings of the worker", _poll_setting(tour), FAST)
     await card.button("Undo").is_gone()
     tour.holds("every file is as it was")
