@@ -16,7 +16,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
-from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
+from supervisor_core.storage.ledger_file import LEDGER_FILE, VERSION, file_state
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import Health
 from supervisor_core.workers.heartbeats.files import heartbeat_file
@@ -86,14 +86,20 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
 
 
 def _ledger_problem(path: Path) -> str:
-    """The damage that a short check finds in the ledger; empty without damage."""
+    """What a short check finds wrong with the ledger: damage, or tables that can't be upgraded; empty if nothing."""
     if not path.exists():
         return ""
     try:
-        damage = file_state(path, LOOK_SECONDS).damage
+        version, damage, _ = file_state(path, LOOK_SECONDS)
     except sqlite3.Error as error:
         return str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
-    return str(LedgerDamaged(path, " ".join(damage.split()))) if damage else ""
+    if damage:
+        return str(LedgerDamaged(path, " ".join(damage.split())))
+    if version in (None, VERSION):
+        return ""
+    from supervisor_core.storage.schema import is_development, unknown_revision
+
+    return str(unknown_revision(str(version))) if is_development(version) else ""
 
 
 def _standing(state_dir: Path) -> _Standing:
