@@ -217,7 +217,8 @@ class StatusText:
         if services is False and len(status["workers"]) == 1 and status["workers"][0].get("heartbeat_file"):
             from supervisor_core.workers.health import HEARTBEAT_EXAMPLE
 
-            blocks.append(f"Heartbeat file: {status['workers'][0]['heartbeat_file']}\nIts content: {HEARTBEAT_EXAMPLE}")
+            file = status["workers"][0]["heartbeat_file"]
+            blocks.append(f"Heartbeat file: {file}\nIts content, for example: {HEARTBEAT_EXAMPLE}")
         running = status["supervisor"]["state"] == "running"
         unwell = running and any(_is_unwell(each) for each in status["services"])
         if services or (services is None and unwell):

@@ -16,7 +16,7 @@ from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveE
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
-from supervisor_core.storage.ledger_file import LEDGER_FILE, file_state
+from supervisor_core.storage.ledger_file import LEDGER_FILE, VERSION, file_state
 from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.health import Health
 from supervisor_core.workers.heartbeats.files import heartbeat_file
@@ -61,13 +61,6 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
         if seen.rests == "" and (reason := finished_reason(config.state_dir, seen.worker, seen.found)):
             document |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
         documents.append(document)
-    path, ledger_problem = config.state_dir / LEDGER_FILE, ""
-    if path.exists():
-        try:
-            if damage := file_state(path, LOOK_SECONDS).damage:
-                ledger_problem = str(LedgerDamaged(path, " ".join(damage.split())))
-        except sqlite3.Error as error:
-            ledger_problem = str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
     return {
         "healthy": False,
         "supervisor": {
@@ -76,13 +69,30 @@ def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]
             "pid": holder or None,
             "started_at": said.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
-            "ledger": {"problem": ledger_problem},
+            "ledger": {"problem": _ledger_problem(config.state_dir / LEDGER_FILE)},
         },
         "services": [
             {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
         ],
         "workers": with_usage(documents, versions(host, list(config.workers.values()))),
     }
+
+
+def _ledger_problem(path: Path) -> str:
+    """What a short check finds wrong with the ledger: damage, or tables that can't be upgraded; empty if nothing."""
+    if not path.exists():
+        return ""
+    try:
+        version, damage, _ = file_state(path, LOOK_SECONDS)
+    except sqlite3.Error as error:
+        return str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
+    if damage:
+        return str(LedgerDamaged(path, " ".join(damage.split())))
+    if version in (None, VERSION):
+        return ""
+    from supervisor_core.storage.schema import is_development, unknown_revision
+
+    return str(unknown_revision(str(version))) if is_development(version) else ""
 
 
 def _state_of_daemon(state_dir: Path) -> tuple[str, int | None, Mapping[str, Any]]:

@@ -60,7 +60,7 @@ def write_backup(config: SupervisorConfig, path: Path) -> BackupFacts:
         if os.path.lexists(path):
             raise FileExistsError
         copy_database(source, temporary)
-        facts = read_backup(temporary)
+        facts = read_backup(temporary, source)
         os.link(temporary, path, follow_symlinks=False)  # fails if somebody else took the name meanwhile
     except FileExistsError:
         raise BackupError(f"{path} exists. Nothing was done.", remedy="Choose another name.") from None
@@ -102,21 +102,23 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def read_backup(path: Path) -> BackupFacts:
+def read_backup(path: Path, copied: Path | None = None) -> BackupFacts:
+    """Check the whole backup, and return its facts. Errors name the ledger of which it was just copied, if any."""
+    named, aim = (copied, "backed up") if copied else (path, "restored")
     if not path.is_file():
-        raise BackupError(f"{path} isn't a file.")
+        raise BackupError(f"{named} isn't a file.")
     try:
         state = file_state(path, CHECK_SECONDS)
         version = state.version or ""
         if state.damage:
-            raise BackupError(f"{path} is damaged: {' '.join(state.damage.split())}.")
+            raise BackupError(f"{named} is damaged: {' '.join(state.damage.split())}.")
         if not version:
-            raise BackupError(f"{path} isn't a backup of a ledger.")
+            raise BackupError(f"{named} isn't a backup of a ledger.")
         if is_development(version):
-            raise BackupError(f"{path} is of a development version ({version}), which can't be restored.")
+            raise BackupError(f"{named} is of a development version ({version}), which can't be {aim}.")
         if version > HEAD:
             raise BackupError(
-                f"{path} has version {version} of the tables; this program knows {HEAD}.",
+                f"{named} has version {version} of the tables; this program knows {HEAD}.",
                 remedy="Install the version of the supervisor that wrote it, or a newer one.",
             )
         with closing(connect(path, "ro", READER_SECONDS)) as connection:
@@ -124,7 +126,7 @@ def read_backup(path: Path) -> BackupFacts:
             fleet = _fleet(connection)
             rows, newest = connection.execute("SELECT count(*), max(created_at) FROM audit_log_t").fetchone()
     except sqlite3.Error as error:
-        raise BackupError(f"{path} isn't a backup of a ledger: {error}.") from None
+        raise BackupError(f"{named} isn't a backup of a ledger: {error}.") from None
     known = tuple(str(name) for (name,) in names)
     return BackupFacts(path, version, known, rows, from_text(newest) if newest else None, path.stat().st_size, fleet)
 

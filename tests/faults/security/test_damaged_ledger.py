@@ -138,6 +138,10 @@ def test_a_ledger_of_a_development_version_is_refused_with_what_to_do_and_left_a
             refused = home.supervisor(*words)
             assert (refused.returncode, "Start anew" in refused.stderr) == (1, True), refused
             assert "Traceback" not in refused.stderr
+        shown = home.supervisor("status")
+        assert "! The ledger is of a development version (0021)" in shown.stdout
+        refused = home.supervisor("backup", "copy.db")
+        assert (refused.returncode, f"{path} is of a development version" in refused.stderr) == (1, True), refused
         assert path.read_bytes() == before
         (ledger,) = (check for check in home.json("doctor")["checks"] if check["name"] == "ledger")
         assert (ledger["ok"], "Start anew" in ledger["remedy"]) == (False, True)

@@ -129,7 +129,8 @@ class Card(Shown):
         channel, parent = space.channels[message["channel"]], message.get("thread_ts") or message["ts"]
 
         def there() -> bool:
-            replies = (m for m in transcript.visible(channel, self._user) if m.get("thread_ts") == parent)
+            shown = transcript.visible(channel, self._user)
+            replies = (m for m in shown if m.get("thread_ts") == parent != m["ts"])
             return any(text in "\n".join(transcript.message_lines(m, space)) for m in replies)
 
         await self._slack.eventually(there, f"no reply under {self} shows {text!r}", viewer=self._user)
