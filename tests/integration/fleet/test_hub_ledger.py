@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +28,7 @@ from supervisor_core.storage.outbox import CARD, DETAILS, reply_place
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
+from tests.support.storage import database_servers
 from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
@@ -119,6 +121,23 @@ def test_a_hub_that_says_nothing_loses_the_lock(url: str, monkeypatch: pytest.Mo
     wait_until(lambda: second.take() is None, 10.0, "the second one is the hub")
     with pytest.raises(NotTheHub):
         first.require()
+
+
+def test_a_server_that_hangs_ends_the_hub_and_holds_up_nobody() -> None:
+    """It confirms what it gets and answers nothing, so neither the network nor its own time limits end a query."""
+    with database_servers.postgresql() as server:
+        first, second = (HubLock(server.url.format(database="postgres"), HUB, name) for name in ("one", "two"))
+        assert first.take() is None
+        lost: list[str] = []
+        with first.kept(lost.append):
+            server.freeze()
+            begun = time.monotonic()
+            with pytest.raises(NotTheHub):
+                first.require()
+            with pytest.raises(DBAPIError):
+                second.take()
+            assert time.monotonic() - begun < 20.0
+            wait_until(lambda: lost, 10.0, "the hub is told")
 
 
 def test_a_hub_waits_for_a_write_of_the_one_before_it(url: str, machine: Callable[..., Ledger]) -> None:
