@@ -45,9 +45,12 @@ class NotTheHub(LedgerUnavailable):
 @dataclass(frozen=True, slots=True)
 class HubMachine:
     name: str
-    since: datetime
+    since: datetime | None
+    """None if PostgreSQL hides it: the hub connects as another role."""
 
     def __str__(self) -> str:
+        if self.since is None:
+            return f"{self.name}, the hub"
         return f"{self.name}, the hub since {clock_time(self.since, datetime.now(UTC))}"
 
 
@@ -145,7 +148,7 @@ def find_hub(connection: Connection, supervisor_id: str) -> HubMachine | None:
         " AND l.granted AND l.classid = :kind AND l.objid = :hub"
     )
     row = connection.execute(text(query), {"kind": HUB, "hub": lock_number(supervisor_id)}).first()
-    return HubMachine(row[0], row[1].astimezone(UTC)) if row else None
+    return HubMachine(row[0], row[1].astimezone(UTC) if row[1] else None) if row else None
 
 
 def lock_writes(connection: Connection, supervisor_id: str) -> None:
