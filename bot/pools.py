@@ -23,7 +23,7 @@ quick = Blocking(QUICK, "slack-quick")
 """For the ledger, which answers in milliseconds."""
 
 slow = Blocking(SLOW, "slack-slow")
-"""For pictures, long lists and reports on the shared drive."""
+"""For long lists and reports on the shared drive."""
 
 previews = Blocking(PREVIEWS, "slack-preview")
 """For commands that ask a remote before anybody is asked to approve them."""

@@ -110,7 +110,7 @@ class MessageSender:
 
     async def send(self, message: PendingMessage) -> None:
         """Deliver one message with its current content, or drop it if nobody is waiting for it or Slack refuses it."""
-        self.ledger.require()
+        await quick(self.ledger.require)
         try:
             if message.kind == WHISPER:
                 await self._send_plain_if_refused(message, message.payload["content"], self._whisper)
@@ -187,7 +187,7 @@ class MessageSender:
         at_home = address["channel"] == home or home.startswith(("U", "W"))  # a person: their direct messages
         try:
             crashpoints.reach("message.edit:before")
-            self.ledger.require()
+            await quick(self.ledger.require)
             await self._slack.edit(address, with_hint(content, "" if at_home else self._hint(home)))
             crashpoints.reach("message.edit:after")
         except SlackApiError as error:
@@ -246,7 +246,7 @@ class MessageSender:
         attempt = {"trying": place, "thread_ts": thread, "since": self.now().timestamp(), **more}
         await self._note_address(message, attempt)
         crashpoints.reach(f"message.{step}:before")
-        self.ledger.require()
+        await quick(self.ledger.require)
         try:
             result = await call(place, thread)
         except SlackApiError as error:

@@ -182,7 +182,7 @@ class DaemonServices:
 
     @cached_property
     def config_history(self) -> ConfigHistory:
-        return ConfigHistory(self.context, self.reconciler, self.ordered)
+        return ConfigHistory(self.context, self.reconciler)
 
     @cached_property
     def monitoring(self) -> MonitoringSwitch:

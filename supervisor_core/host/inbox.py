@@ -119,13 +119,6 @@ class Inbox:
         second = self._list_unclaimed(lambda name: name in known or wanted(name))
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
-    def any_for(self, wanted: Callable[[str], bool]) -> bool:
-        """True if a flag with a wanted name waits here or is claimed."""
-        with drive_files.open_folder(self._root, self.folder) as folder:
-            if any(name.endswith(SUFFIX) and wanted(name) for name in folder.names()):
-                return True
-        return any(map(wanted, (*self.strays(), *(flag.name for flag in self.leftovers()))))
-
     def _list_unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
         found = []
         with drive_files.open_folder(self._root, self.folder) as folder:

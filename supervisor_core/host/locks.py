@@ -6,6 +6,7 @@ Lock files belong on a local disk. They are never deleted: two processes could t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -166,9 +167,10 @@ class FileLock:
             "purpose": self.purpose,
             "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
-        os.ftruncate(descriptor, 0)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.write(descriptor, json.dumps(hint).encode())
+        with contextlib.suppress(OSError):  # as is one on a full disk
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.write(descriptor, json.dumps(hint).encode())
 
     def _forget_in_child(self) -> None:
         """After a fork: close our copy without unlocking, which would take the lock from the parent."""

@@ -235,7 +235,7 @@ class SharedDatabaseSender:
 
     def send(self) -> SendResult:
         """Send all that is due. Never raises; the result has the problem."""
-        sent, problems = 0, []
+        sent, problems, refuses = 0, [], False
         try:
             with (
                 FileLock(self._lock_file, "sending rows to the shared database").acquire(),
@@ -247,6 +247,7 @@ class SharedDatabaseSender:
                             sent += count
                     except (TableMissing, _AllRefused) as error:  # the other table may be well
                         problems.append(str(error))
+                        refuses = True
         except LockedError:
             pass  # another program sends these rows right now
         except SupervisorError as error:
@@ -256,7 +257,9 @@ class SharedDatabaseSender:
             if problems[-1] != self._unexpected and not self.halt.is_set():
                 log.exception("sending to the shared database failed")
             self._unexpected = problems[-1]
-        if problems:
+        if refuses:  # many rows then tell whether the database refuses all of them, or only the first
+            self._batch_rows = BATCH_ROWS
+        elif problems:
             self._batch_rows = max(1, self._batch_rows // 2)
         return self.result(sent, " ".join(problems))
 

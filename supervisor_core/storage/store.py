@@ -90,7 +90,8 @@ class Ledger:
         return self._place.state(self._reader)
 
     def require(self) -> None:
-        """Raise `LedgerUnavailable` where another machine may have taken over: right before something is sent."""
+        """Raise `LedgerUnavailable` where another machine may have taken over: right before something is sent. It may
+        ask a server, so it blocks."""
         self._place.require()
 
     def submit(self, work: Callable[[Connection], T]) -> Future[T]:

@@ -144,7 +144,7 @@ class AlertSender(Service):
         card = await self._blocking(self._ledger.read, partial(documents.card_of, alert_id=payload["alert"]))
         delivery = delivery_id(self._ledger.supervisor_id, message.subject)
         crashpoints.reach("webhook.post:before")
-        self._ledger.require()
+        await self._blocking(self._ledger.require)
         call = call_of({**payload, "delivery": delivery, "card": card}, self._receiver, datetime.now(UTC))
         result = await attempt(self._sending, self._config.network, call)
         crashpoints.reach("webhook.post:after")

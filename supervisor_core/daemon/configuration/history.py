@@ -2,6 +2,9 @@
 
 A version that is put in force has a row at once, with the workers that it affects, and a second one with the result of
 each. A daemon that crashes in between leaves the first row, and the next daemon adds the second.
+
+While the ledger can't be written, rows wait. A change that still waits when the daemon stops is recorded by the next
+one, as an edit that no daemon saw.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from supervisor_core.alerts.messages import CONFIG
 from supervisor_core.commands.labels import Role
+from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import random_id
 from supervisor_core.common.times import from_text, to_text
@@ -39,6 +44,8 @@ from supervisor_core.workers.worker import masked
 if TYPE_CHECKING:
     from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 
+RETRY_SECONDS = 2.0
+
 LOOK_SECONDS = 1.0
 """The interval of the looks at the workers of a change until each has its result."""
 
@@ -53,10 +60,13 @@ log = logging.getLogger(__name__)
 class ConfigHistory:
     """For the daemon. On the event loop; what blocks is done in one thread, in its order."""
 
-    def __init__(self, context: DaemonContext, reconciler: Reconciler, writing: Blocking) -> None:
+    def __init__(self, context: DaemonContext, reconciler: Reconciler) -> None:
         self._context = context
         self._reconciler = reconciler
-        self._writing = writing
+        self._writing = Blocking(1, "configuration history")
+        self._ending = threading.Event()
+        self._waits = False
+        """True while a row waits for the ledger, and for good if the daemon stops meanwhile."""
         self._change: Change | None = None
         """The newest change with workers, unless all is well with it."""
         self._results: dict[str, str | None] = {}
@@ -69,19 +79,21 @@ class ConfigHistory:
     async def resume(self) -> None:
         """Record an edit that no daemon saw, or continue the change that the previous daemon left unfinished."""
 
-        def work() -> Change | None:
+        def work() -> tuple[Change | None, bool]:
             config = self._context.host.config
             before = last_good.load(config)
             if before is not None and before.text != config.text:
                 diff = compare(before, config)
                 change = _change(before.text, config.text, diff, diff.needs_restart, 1)
                 if change["changes"]:
-                    self._begin(change)
-                    return change
-            return self._unfinished()
+                    return change, True
+            return self._unfinished(), False
 
         try:
-            self._follow(await self._writing(work))
+            found, is_new = await self._writing(work)
+            if found is not None and is_new:
+                self._run(partial(self._begin, found))
+            self._follow(found)
         except Exception:  # the edge: the workers are supervised, whatever is on record
             log.exception("the history of the configuration couldn't be read")
 
@@ -96,7 +108,7 @@ class ConfigHistory:
             change["affected"] = self._close_unfinished(after) | change["affected"]
             self._run(partial(self._begin, change))
             self._follow(change)
-        self._run(partial(last_good.keep, after))
+        self._run(partial(self._keep, after))
 
     def refuse(self, error: str, version: int) -> None:
         """The file can't be used, and this version stays in force."""
@@ -108,6 +120,7 @@ class ConfigHistory:
         """Write what waits. The next daemon continues an unfinished change."""
         if self._following is not None:
             self._following.cancel()
+        self._ending.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -184,7 +197,24 @@ class ConfigHistory:
         if has_card and config.slack.enabled and channel:
             payload = {"channel": channel, "host": config.supervisor.id, "owner": entry.actor, **entry.details}
             messages = [Message(CONFIG, details["config_id"], payload)]
-        ledger.write(lambda connection: record(connection, ledger.supervisor_id, entry, messages, datetime.now(UTC)))
+        while True:
+            try:
+                ledger.write(
+                    lambda connection: record(connection, ledger.supervisor_id, entry, messages, datetime.now(UTC))
+                )
+            except LedgerUnavailable as error:
+                if not self._waits:
+                    log.warning("the record of the configuration waits: %s", error)
+                self._waits = True
+                if self._ending.wait(RETRY_SECONDS):
+                    raise
+            else:
+                self._waits = False
+                return
+
+    def _keep(self, config: SupervisorConfig) -> None:
+        if not self._waits:
+            last_good.keep(config)
 
     def _unfinished(self) -> Change | None:
         """The newest change, if the workers' results aren't on record."""

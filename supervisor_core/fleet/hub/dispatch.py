@@ -207,7 +207,7 @@ class CommandDispatcher(Service):
             async with places:
                 crashpoints.reach("fleet.send:before")
                 subject = subjects.command_subject(order.host)
-                self._ledger.require()
+                await self._blocking(self._ledger.require)
                 await self._connection.publish_durably(subject, data, message_id)
             sent += order.jobs
 

@@ -11,7 +11,7 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -22,14 +22,15 @@ from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.text import flatten, one_line, sentence
 from supervisor_core.common.times import clock_time
 from supervisor_core.config.fields import mask_url
-from supervisor_core.storage.engine import server_ledger_engines, shared_engine
+from supervisor_core.storage.engine import cut_connections, server_ledger_engines, shared_engine
 from supervisor_core.storage.ledger_errors import LedgerDamaged
 
 IDLE_SECONDS = 6
 PING_SECONDS = 2.0
 QUERY_SECONDS = 2.0
 ANSWER_SECONDS = 3
-"""A connection over which PostgreSQL confirms nothing for so long has ended, where the system can tell (Linux)."""
+"""A connection over which PostgreSQL says nothing for so long has ended. Of a dead network the system tells (Linux); a
+server that hangs confirms what it gets and doesn't answer, so the connection is cut."""
 
 HUB, WRITES = 0x5B01, 0x5B02
 """The first numbers of the two locks. The second one lets write transactions of all machines run one at a time."""
@@ -44,9 +45,12 @@ class NotTheHub(LedgerUnavailable):
 @dataclass(frozen=True, slots=True)
 class HubMachine:
     name: str
-    since: datetime
+    since: datetime | None
+    """None if PostgreSQL hides it: the hub connects as another role."""
 
     def __str__(self) -> str:
+        if self.since is None:
+            return f"{self.name}, the hub"
         return f"{self.name}, the hub since {clock_time(self.since, datetime.now(UTC))}"
 
 
@@ -65,8 +69,10 @@ class HubLock:
     def take(self) -> HubMachine | None:
         """Take the lock. None if it's ours now, else its holder; `DBAPIError` where PostgreSQL can't be used."""
         while True:
-            with contextlib.ExitStack() as opened:
+            with ExitStack() as opened:
                 connection = opened.enter_context(self._engine.connect())
+                answering = opened.enter_context(ExitStack())
+                answering.enter_context(_cut_if_silent(connection))
                 settings = {"machine": self.machine, "idle": f"{IDLE_SECONDS}s"}
                 named = "set_config('application_name', :machine, false)"
                 connection.execute(text(f"SELECT {named}, set_config('idle_session_timeout', :idle, false)"), settings)
@@ -74,6 +80,7 @@ class HubLock:
                 if connection.execute(text("SELECT pg_try_advisory_lock(:kind, :hub)"), key).scalar_one():
                     # A write of the hub before us may be past its check: wait for the end of its transaction.
                     lock_writes(connection, self._supervisor_id)
+                    answering.close()
                     opened.pop_all()
                     self._connection = connection
                     return None
@@ -81,11 +88,13 @@ class HubLock:
                     return holder
 
     def require(self) -> None:
-        """Raise `NotTheHub` unless PostgreSQL answers that our connection, and so the lock, is still there."""
+        """Raise `NotTheHub` unless PostgreSQL answers that our connection, and so the lock, is still there. It blocks
+        for some seconds at most."""
         with self._turn:
             try:
                 if self._connection is not None:
-                    self._connection.execute(text("SELECT 1"))
+                    with _cut_if_silent(self._connection):
+                        self._connection.execute(text("SELECT 1"))
                     return
             except DBAPIError:
                 self._release()
@@ -121,6 +130,17 @@ class HubLock:
                 connection.close()
 
 
+@contextmanager
+def _cut_if_silent(connection: Connection) -> Iterator[None]:
+    timer = threading.Timer(ANSWER_SECONDS, cut_connections, [[connection.connection.dbapi_connection]])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def find_hub(connection: Connection, supervisor_id: str) -> HubMachine | None:
     query = (
         "SELECT a.application_name, a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
@@ -128,7 +148,7 @@ def find_hub(connection: Connection, supervisor_id: str) -> HubMachine | None:
         " AND l.granted AND l.classid = :kind AND l.objid = :hub"
     )
     row = connection.execute(text(query), {"kind": HUB, "hub": lock_number(supervisor_id)}).first()
-    return HubMachine(row[0], row[1].astimezone(UTC)) if row else None
+    return HubMachine(row[0], row[1].astimezone(UTC) if row[1] else None) if row else None
 
 
 def lock_writes(connection: Connection, supervisor_id: str) -> None:

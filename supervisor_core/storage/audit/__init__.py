@@ -1,1 +1,1 @@
-"""The audit trail: its hash chain, rows, search, pages, files, and the triggers that guard it."""
+"""The audit trail: its hash chain, search, pages and files."""

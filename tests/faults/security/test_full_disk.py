@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from slack_playground import Playground
 from tests.support.slack.slack_home import SlackHome, a_slack_home, asked, settled, started
@@ -85,3 +86,27 @@ async def test_a_full_disk_is_said_answered_and_survived(home: SlackHome, disk: 
     await settled(home)
     assert [row["action"] for row in home.trail()].count("PAUSE") == 1, "what was refused isn't done later"
     assert (await asked(home, "audit", "verify"))["ok"]
+
+
+async def test_a_configuration_that_a_full_disk_kept_from_the_audit_trail_is_in_it_afterwards(
+    home: SlackHome, disk: Disk, slack: Playground
+) -> None:
+    daemon = await started(home, slack)
+    (pid,) = home.running_copies("OrionMX")
+    await settled(home)
+    disk.fill(daemon.pid)
+    await asyncio.to_thread(wait_until, lambda: problem(home), 30, "the disk is full")
+    document = yaml.safe_load(home.config.read_text())
+    document["workers"]["OrionMX"]["env"] = {"MODE": "fast"}
+    home.config.write_text(yaml.safe_dump(document))
+    log = home.whole_log
+    await asyncio.to_thread(wait_until, lambda: "configuration version 2 is active" in log(), 30, "it's in force")
+    await asyncio.sleep(2.0)
+    disk.free(daemon.pid)
+    await asyncio.to_thread(wait_until, lambda: home.running_copies("OrionMX") != [pid], 30, "it's restarted")
+    await asyncio.to_thread(
+        wait_until, lambda: "CONFIG_FINISHED" in [row["action"] for row in home.trail()], 40, "its end is on record"
+    )
+    actions = [row["action"] for row in home.trail()]
+    assert actions.count("CONFIG_APPLIED") == 1
+    assert actions.index("CONFIG_APPLIED") < actions.index("CONFIG_FINISHED")

@@ -192,6 +192,20 @@ def test_a_database_that_refuses_every_row_keeps_them_in_order(tmp_path: Path, l
     assert numbers(shared_url) == [1, 2, 3]
 
 
+def test_a_refused_row_that_was_long_alone_holds_up_no_later_row(
+    tmp_path: Path, ledger: Ledger, shared_url: str
+) -> None:
+    make_archive(shared_url, "CHECK (target_id <> 'refused')")
+    sender = sender_of(ledger, shared_url, tmp_path)
+    ledger.audit(AuditEntry("cli:anna", "REFUSED", "refused"))
+    for _ in range(10):
+        assert "refuses every row of audit_log_t" in sender.send().problem
+    add_rows(ledger, 2)
+    result = sender.send()
+    assert (result.sent, result.waiting, result.problem) == (2, 1, "")
+    assert numbers(shared_url) == [2, 3]
+
+
 # Programs and servers that are killed
 
 

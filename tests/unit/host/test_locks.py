@@ -114,6 +114,23 @@ def test_a_hint_that_makes_no_sense_names_nobody_and_holds_nobody_up(path: Path,
         assert lock.holder() is not None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of files")
+def test_a_full_disk_keeps_nobody_from_a_lock(path: Path) -> None:
+    code = """
+import resource, signal, sys
+from supervisor_core.host.locks import FileLock, LockedError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+with FileLock(sys.argv[1]):
+    try:
+        FileLock(sys.argv[1]).acquire()
+    except LockedError:
+        sys.exit(0)
+sys.exit(1)
+"""
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=60)
+
+
 def test_a_lock_file_cleaned_away_does_not_let_two_in(path: Path) -> None:
     first = FileLock(path).acquire()
     path.unlink()
