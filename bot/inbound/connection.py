@@ -91,13 +91,13 @@ class Connection:
                 raise NotWantedError(_end_of(str(hello.get("reason"))))
             if hello.get("type") != "hello":
                 raise ClientError(f"Slack said {hello.get('type')!r} instead of hello")
+            self.connections = int(hello.get("num_connections") or 0)
         except (AttributeError, TypeError, ValueError):
             await self._close()
             raise ClientError("Slack sent no hello") from None
         except BaseException:
             await self._close()
             raise
-        self.connections = int(hello.get("num_connections") or 0)
         self._heard = asyncio.get_running_loop().time()
 
     async def run(self) -> ConnectionEnd:

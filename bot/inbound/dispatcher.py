@@ -22,7 +22,7 @@ from bot.outbound.slack_api import SlackApi
 from bot.outbound.slack_errors import failure_text
 from bot.pools import quick
 from bot.views.blocks import Content, text_message
-from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError
+from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, TemporaryError, describe
 from supervisor_core.storage import envelopes
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.envelopes import StoredEnvelope
@@ -150,8 +150,8 @@ class EnvelopeDispatcher:
         while True:
             try:
                 await quick(self._ledger.step, step)
-            except TemporaryError as error:
-                log.warning("the result of %s can't be stored now: %s", received.key, error)
+            except Exception as error:  # noqa: BLE001 (without its result, it would be handled again after a restart)
+                log.warning("the result of %s can't be stored now: %s", received.key, describe(error))
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, LONGEST_DELAY_SECONDS)
             else:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, Never
 
 LINES = 50
 ROWS = 50
@@ -350,11 +350,29 @@ def parser_of(name: str) -> ArgumentParser:
     return parser
 
 
+class _Parser(ArgumentParser):
+    """A parser whose errors name the nearest option or word. Options are never abbreviated."""
+
+    def error(self, message: str) -> Never:
+        import re
+
+        from supervisor_core.common.text import nearest
+
+        options = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+        words = [str(choice) for action in self._actions for choice in action.choices or ()]
+        wrong = re.search(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        known = options if wrong else words
+        wrong = wrong or re.search(r"invalid choice: '([^']*)'", message)
+        near = nearest(wrong[1], known) if wrong else None
+        super().error(f"{message}. Did you mean {near}?" if near else message)
+
+
 def new_parser(name: str, description: str, *examples: str) -> ArgumentParser:
     """A parser with what all subcommands have: `--config`, and examples below the options."""
     shown = "\n".join(["example:" if len(examples) == 1 else "examples:", *(f"  {each}" for each in examples)])
-    parser = ArgumentParser(
+    parser = _Parser(
         prog=f"supervisor {name}",
+        allow_abbrev=False,
         description=description,
         epilog=shown,
         formatter_class=argparse.RawDescriptionHelpFormatter,

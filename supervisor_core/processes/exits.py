@@ -106,8 +106,13 @@ class ExitWatch:
                     if descriptor is None:
                         looked_at.add(identity)
                         next_look = time.monotonic()
-                    else:
+                        continue
+                    try:
                         selector.register(descriptor, selectors.EVENT_READ, identity)
+                    except OSError as error:  # no descriptors or watches are left: look at it now and then
+                        log.warning("the exit of process %d is only looked for: %s", identity.pid, error)
+                        looked_at.add(identity)
+                        next_look = time.monotonic()
                 if looked_at and time.monotonic() >= next_look:
                     ended |= {identity for identity in looked_at if state(identity).ended}
                     next_look = time.monotonic() + LOOK_SECONDS
@@ -116,7 +121,8 @@ class ExitWatch:
                     with self._lock:
                         descriptor = self._watched.pop(identity)
                     if descriptor is not None:
-                        selector.unregister(descriptor)
+                        with contextlib.suppress(KeyError):  # it was only looked at
+                            selector.unregister(descriptor)
                         os.close(descriptor)
                     try:
                         self._on_exit(identity)

@@ -147,7 +147,11 @@ class ConfigHistory:
             await asyncio.sleep(LOOK_SECONDS)
             if self._change is not change:
                 return
-            self._results = self._reconciler.config_results(change["affected"], from_text(change["begun_at"]))
+            try:
+                self._results = self._reconciler.config_results(change["affected"], from_text(change["begun_at"]))
+            except Exception:
+                log.exception("the results of a configuration can't be looked up now")
+                continue
             results = {worker_id: result for worker_id, result in self._results.items() if result is not None}
             if len(results) == len(self._results) and results != self._recorded:
                 self._recorded = results

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from supervisor_core.cli import COMMANDS, overview
 from supervisor_core.cli.options import SUBCOMMANDS, parser_of
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
@@ -40,3 +42,22 @@ def test_the_options_of_all_are_known_without_importing_what_is_slow() -> None:
     assert imported_by(code) & SLOW == set()
     verbs = "from supervisor_core.cli.options import parser_of\nparser_of('pause')"
     assert imported_by(verbs) & SLOW <= {"dataclasses"}
+
+
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["update", "X", "--rest"], "--reset"),
+        (["update", "X", "--res"], "--reset"),
+        (["status", "--jsn"], "--json"),
+        (["audit", "verfy"], "verify"),
+    ],
+)
+def test_a_mistyped_or_shortened_option_or_word_is_refused_with_the_nearest(
+    words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *rest = words
+    with pytest.raises(SystemExit) as raised:
+        parser_of(name).parse_args(rest)
+    assert raised.value.code == 2
+    assert f"Did you mean {nearest}?" in capsys.readouterr().err
