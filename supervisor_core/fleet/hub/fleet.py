@@ -228,7 +228,7 @@ def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[s
         workers[address] = _settings(address, team, enabled=bool(said.get("enabled", True)))
         if team and team not in teams:
             teams[team] = TeamSettings()
-            teams[team]._name = team  # noqa: SLF001 (a key only its parent knows)
+            teams[team].set_private(name=team)
     return own.with_workers(workers, teams)
 
 

@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
     from supervisor_core.cli import main
 
-    for module in ("dispatcher", "status.command", "status.targets", "status.views", "status.without_daemon"):
+    for module in ("dispatcher", "status", "status_without_daemon"):
         import_module(f"supervisor_core.cli.{module}")  # nobody may not read them where they lie
     codecs.lookup("utf-8-sig")
     with as_nobody():

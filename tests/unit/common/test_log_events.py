@@ -70,7 +70,7 @@ def test_a_call_gives_the_fields_of_its_event() -> None:
         elif path.name == "monitor.py":
             assert all(keywords(call) == set(each.fields) for each in LogEvent if each.event.startswith("alert."))
         else:
-            assert place.startswith("execution.py:"), "log_approval, of which the next test is"
+            assert place.startswith("service.py:"), "log_approval, of which the next test is"
 
 
 def test_a_call_about_an_approval_gives_the_fields_of_its_event() -> None:
