@@ -27,7 +27,7 @@ from supervisor_core.workers.status import WorkerStatus, brief
 HEALING_SECONDS = 10.0
 """A worker that ran for long and is restarted at once isn't reported as down if it is well within this time."""
 
-DECIDING_SECONDS = 1.0
+DECIDING_SECONDS = 5.0
 """After a short run, the time for the restart decision, because an exit may be a good end. A crash is reported at once,
 since its restart waits for a backoff."""
 
