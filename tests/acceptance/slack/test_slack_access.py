@@ -233,6 +233,7 @@ async def test_a_private_channel_that_the_bot_is_not_in_gives_no_rights(home: Sl
 
 async def test_a_command_with_a_list_of_its_own_is_for_those_in_it_alone(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
+    slack.patience = 30  # a worker is stopped and started
     operator, restarter = slack.user("operator"), slack.user("restarter")
     await operator.slash("/supervisor restart South")
     await operator.sees("restart is limited to")
