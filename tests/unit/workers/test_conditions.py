@@ -101,7 +101,7 @@ def test_a_look_that_says_nothing_gives_no_condition(seen: WorkerStatus) -> None
     [
         (status(STOPPED, died=True, ended_at=ago(2)), 8.0, True),
         (status(STOPPED, died=True, ended_at=ago(2), started_at=ago(62)), 8.0, True),
-        (status(STOPPED, died=True, ended_at=ago(0.5), started_at=ago(60)), 0.5, True),
+        (status(STOPPED, died=True, ended_at=ago(0.5), started_at=ago(60)), 4.5, True),
         (status(STOPPED, died=True, ended_at=ago(2), decision=wait(1)), None, False),
         (status(STOPPED, died=True, ended_at=ago(2), decision=rest()), None, False),
         (status(STOPPED, died=True, ended_at=ago(2), start_error="no such program"), None, False),
