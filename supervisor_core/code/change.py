@@ -97,7 +97,7 @@ def change_code(
     """
     turns, left_alone = [], []
     for worker in site.workers:
-        found = find_watcher(host.processes, host.drive, host.config, worker)
+        found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
         try:
             check_alone(found)
         except RefusedError as error:

@@ -142,7 +142,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     is quarantined, disabled, or couldn't be started again keeps running: that's better than nothing.
     """
     worker = host.config.worker(job.worker_id)
-    found = find_watcher(host.processes, host.drive, host.config, worker)
+    found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
     reason = (

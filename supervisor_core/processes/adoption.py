@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
@@ -33,6 +33,9 @@ from supervisor_core.processes.records import (
     read_record,
     write_record,
 )
+
+if TYPE_CHECKING:
+    import psutil
 
 log = logging.getLogger(__name__)
 
@@ -80,17 +83,15 @@ def find_similar(
 ) -> tuple[SimilarProcess, ...]:
     """The processes that look like a worker with this command, without those of a worker on record here, and without
     the descendants of those and of each other."""
-    rest = tuple(words[1:])
+    rest = list(words[1:])
     pids = {
         pid
-        for pid, entry in table.entries.items()
-        if 0 < len(entry.command) - len(rest) <= 1 + MOST_WORDS_BEFORE
-        and entry.command[len(entry.command) - len(rest) :] == rest
-        and pid not in table.own_line
+        for pid, command in table.commands.items()
+        if 0 < len(command) - len(rest) <= 1 + MOST_WORDS_BEFORE and command[len(command) - len(rest) :] == rest
     }
     if pids:  # else nothing touches the disk
         program = resolve()
-        pids = {pid for pid in pids if _runs(table, pid, words, program)}
+        pids = {pid for pid in pids if _runs(table.entries[pid].process, table.commands[pid], words, program)}
     if not pids:
         return ()
     known: set[ProcessIdentity] = set()
@@ -121,14 +122,13 @@ def find_similar(
     return tuple(each for each in found if not state(each.identity).ended)
 
 
-def _runs(table: ProcessTable, pid: int, words: Sequence[str], program: WorkerProgram) -> bool:
+def _runs(process: psutil.Process, shown: Sequence[str], words: Sequence[str], program: WorkerProgram) -> bool:
     """True if it works in the worker's folder and runs its program, or may do so where the system hides that.
 
     Of a script, the command line has the interpreter first.
     """
     import psutil
 
-    process, shown = table.entries[pid].process, table.entries[pid].command
     cwd = path = ""
     with contextlib.suppress(psutil.Error, OSError):
         cwd = os.path.realpath(process.cwd())

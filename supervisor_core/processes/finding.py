@@ -12,13 +12,22 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity, WorkerProcess
-from supervisor_core.host.process_facts.identity import identity_of, life_of, since_boot, state
+from supervisor_core.host.process_facts.identity import (
+    identity_of,
+    life_of,
+    parent_of,
+    process_name,
+    since_boot,
+    state,
+)
 from supervisor_core.processes.records import (
     STARTING,
     STOP,
@@ -98,12 +107,11 @@ class ProcessEntry(NamedTuple):
     generation: str
     """The launch in the environment that it was started with; empty without one, or where that's hidden."""
     life: Liveness
-    """When it was seen, and so are its name and status: one that forks and ends all the time is gone soon after."""
-    name: str
     status: str
-    command: tuple[str, ...]
-    """The words that it was started with; none where that's hidden."""
+    """Both when it was seen, like the name: one that forks and ends all the time is gone soon after."""
     process: psutil.Process
+    name: str = ""
+    """Empty for one without a generation."""
 
     @property
     def pid(self) -> int:
@@ -133,8 +141,9 @@ class ProcessTable:
                         on_carrier(identity, generation)
                     session = pid if sys.platform == "win32" else os.getsid(pid)
                     with process.oneshot():
-                        facts = life_of(process), process.name(), process.status(), _command(process), process
-                        self.entries[pid] = ProcessEntry(identity, process.ppid(), session, generation, *facts)
+                        name = process.name() if generation else ""
+                        facts = generation, life_of(process), process.status(), process, name
+                        self.entries[pid] = ProcessEntry(identity, parent_of(process), session, *facts)
                 except (psutil.Error, OSError):  # gone by now, or hidden
                     continue
         self.own_line = {0, 1}
@@ -143,6 +152,18 @@ class ProcessTable:
         while pid not in self.own_line:
             self.own_line.add(pid)
             pid = self.entries[pid].ppid if pid in self.entries else 0
+
+    @cached_property
+    def commands(self) -> dict[int, list[str]]:
+        """The words that each was started with, read when first asked for. Without those who hide them, or have ended,
+        and without ourselves and our ancestors."""
+        import psutil
+
+        commands: dict[int, list[str]] = {}
+        for pid in self.entries.keys() - self.own_line:
+            with suppress(psutil.Error, OSError):
+                commands[pid] = self.entries[pid].process.cmdline()
+        return commands
 
     def carriers(self, generation: str) -> list[ProcessEntry]:
         """Every process whose generation begins so. Never ourselves or our ancestors."""
@@ -174,7 +195,7 @@ class ProcessTable:
             new = {e.pid for e in self.entries.values() if e.ppid in new or e.session in sessions}
         ordered = sorted(pids, key=lambda pid: (pid != first, pid))
         return tuple(
-            WorkerProcess(entry.identity, entry.name, entry.status)
+            WorkerProcess(entry.identity, entry.name or process_name(entry.pid), entry.status)
             for entry in map(self.entries.__getitem__, ordered)
             if not entry.life.ended
         )
@@ -187,15 +208,6 @@ def _generation(process: psutil.Process) -> str:
         return process.environ().get(GENERATION_VARIABLE, "")
     except (psutil.Error, OSError):
         return ""
-
-
-def _command(process: psutil.Process) -> tuple[str, ...]:
-    import psutil
-
-    try:
-        return tuple(process.cmdline())
-    except (psutil.Error, OSError):
-        return ()
 
 
 _scanning = threading.Lock()
@@ -242,6 +254,7 @@ def find(
     locked: bool = False,
     looked: FoundWorker | None = None,
     scan: Scan = scan_processes,
+    thorough: bool = True,
 ) -> FoundWorker:
     """Look for a worker. A process found without its record is adopted, and its record completed.
 
@@ -249,8 +262,8 @@ def find(
     reader never writes over the record of a newer launch.
     `looked`: the result of an earlier search of all processes. Where it found none and the record is still the same,
     nobody has launched the worker since, and there is still none.
-    `scan`: an observer of many workers has one table for all of them. It doesn't look for what an ended one has left,
-    except where a stop couldn't end it.
+    `scan`: for several searches of one table. Unless `thorough`, as for an observer of many workers, what an ended one
+    has left is looked for only if a stop couldn't end it.
     """
     try:
         record = read_record(state_dir, worker_id)
@@ -271,7 +284,7 @@ def find(
         if life is Liveness.UNVERIFIABLE:
             reason = f"The system doesn't say whether process {identity.pid} is still this worker."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
-        if scan is not scan_processes and record.state != STUCK:  # who starts or stops it searches anew
+        if not thorough and record.state != STUCK:  # who starts or stops it searches anew
             return FoundWorker(worker_id, Presence.STOPPED, record)
         left = scan().members(record.generation, identity)
         return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
@@ -280,7 +293,8 @@ def find(
         prefix = generation_prefix(state_dir, worker_id)
         carriers = [entry for entry in scan().carriers(prefix) if owners(entry.process) == own_owners()]
     else:
-        carriers = scan_processes().carriers(record.generation)  # it may have been launched after an observer's scan
+        # It may have been launched after an observer's scan.
+        carriers = (scan if thorough else scan_processes)().carriers(record.generation)
     if not carriers:
         return FoundWorker(worker_id, Presence.STOPPED, record)
     # The launched process leads its session, and its parent is none of its own launch. A helper that made itself a

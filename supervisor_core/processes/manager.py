@@ -85,9 +85,9 @@ class HostProcesses:
         except (UnreadableFileError, OSError):
             return None
 
-    def find(self, worker_id: str, scan: Scan = scan_processes) -> FoundWorker:
+    def find(self, worker_id: str, scan: Scan = scan_processes, *, thorough: bool = True) -> FoundWorker:
         """Look for a worker, adopting one that runs without its record."""
-        return find(self._state_dir, worker_id, scan=scan)
+        return find(self._state_dir, worker_id, scan=scan, thorough=thorough)
 
     def find_similar(
         self, words: Sequence[str], resolve: Callable[[], WorkerProgram], scan: Scan = scan_processes

@@ -83,12 +83,14 @@ class WorkerStop:
         self.leader = leader
         self.known: dict[ProcessIdentity, WorkerProcess] = {}
         self.killed: dict[ProcessIdentity, WorkerProcess] = {}
+        self.own_line: set[int] = set()
 
     def run(self, stop_signal: int = TERMINATE, timeout: float = 30.0) -> StopReport:
         """End the worker's whole set, and say how."""
         begun = time.monotonic()
         leader, table = self.leader, scan_processes()
-        if leader and leader.pid in table.own_line:
+        self.own_line = table.own_line
+        if leader and leader.pid in self.own_line:
             raise RefusedError(
                 f"Worker {self.worker_id} (pid {leader.pid}) started this program, so this program can't stop it.",
                 remedy="Stop it from another shell.",
@@ -172,10 +174,9 @@ class WorkerStop:
                 frozen.add(identity)
 
         def freeze_carrier(identity: ProcessIdentity, generation: str) -> None:
-            if generation.startswith(self.generation) and identity.pid not in own_line:
+            if generation.startswith(self.generation) and identity.pid not in self.own_line:
                 freeze(identity)
 
-        own_line = scan_processes().own_line
         while True:
             members = self._members(ProcessTable(freeze_carrier))
             new = [member.identity for member in members if member.identity not in before]

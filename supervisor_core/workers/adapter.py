@@ -219,7 +219,8 @@ class ProcessWorkerAdapter(WorkerAdapter):
     def search(self, worker_id: str) -> FoundWorker:
         """Search all processes for it, and watch the found one."""
         return self._observe(
-            lambda worker: find_watcher(self.processes, self._drive, self._config(), worker), worker_id
+            lambda worker: find_watcher(self.processes, self._drive, self._config(), worker, beside=True),
+            worker_id,
         )
 
     def close(self) -> None:

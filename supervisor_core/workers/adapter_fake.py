@@ -41,7 +41,7 @@ class FakeProcesses(HostProcesses):
     def record(self, worker_id: str) -> WorkerRecord | None:
         return self._records.get(worker_id)
 
-    def find(self, worker_id: str, scan: Scan = scan_processes) -> FoundWorker:  # noqa: ARG002 (nothing to scan)
+    def find(self, worker_id: str, scan: Scan = scan_processes, *, thorough: bool = True) -> FoundWorker:  # noqa: ARG002 (nothing to scan)
         record = self._records.get(worker_id)
         if record is None or record.identity is None or self.state(record.identity).ended:
             return FoundWorker(worker_id, Presence.STOPPED, record)

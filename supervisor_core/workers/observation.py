@@ -90,7 +90,9 @@ def observe_workers(
         pause = host.pauses.look(worker.id, flag, flag_known=known)
         quarantine = host.quarantines.read(worker.id)
         try:
-            found = adopt_watcher(host.processes, host.drive, config, worker, beat, beside=beside, scan=scan)
+            found = adopt_watcher(
+                host.processes, host.drive, config, worker, beat, beside=beside, scan=scan, thorough=False
+            )
         except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
             found = check_watcher_process(host.processes, worker)
         identity, record, state = found.identity, found.record, process_state(found)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -67,14 +68,14 @@ def check_watcher_process(processes: HostProcesses, worker: WorkerSettings) -> F
 
 
 def find_watcher(
-    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings
+    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, *, beside: bool = False
 ) -> FoundWorker:
-    """The worker by its record, else by a search of all processes, and the processes that look like it beside it."""
+    """The worker by its record, else by a search of all processes; `beside` as for `adopt_watcher`."""
     try:
         beat = drive.call(_last_beat, drive, config, worker.id)
     except (DriveUnavailable, OSError):
         beat = None
-    return adopt_watcher(processes, drive, config, worker, beat, beside=True)
+    return adopt_watcher(processes, drive, config, worker, beat, beside=beside)
 
 
 def _last_beat(drive: Drive, config: SupervisorConfig, worker_id: str) -> Heartbeat | None:
@@ -90,18 +91,20 @@ def adopt_watcher(
     beat: Heartbeat | None,
     *,
     beside: bool = False,
-    scan: Scan = scan_processes,
+    scan: Scan | None = None,
+    thorough: bool = True,
 ) -> FoundWorker:
     """Find the worker. Without a process on record, the only one that looks like it is adopted.
 
     If that can't be adopted, if several look like it, or if a fresh heartbeat names another live process, the worker
-    is unverifiable. With `beside`, processes that look like a running worker are `others`. With a `scan` of an
-    observer's own, none is looked for if the worker has a record: whoever starts it does that.
+    is unverifiable. With `beside`, processes that look like a running worker are `others`. Unless `thorough`, none is
+    looked for if the worker has a record: whoever starts it does that.
     """
-    found = processes.find(worker.id, scan)
+    scan = scan or cache(scan_processes)
+    found = processes.find(worker.id, scan, thorough=thorough)
     if not is_stopped(found) if found.identity is None else not beside:
         return found
-    if found.identity is None and found.record is not None and scan is not scan_processes:
+    if found.identity is None and found.record is not None and not thorough:
         return found
     words = config.command_for(worker)
 

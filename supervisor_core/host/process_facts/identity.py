@@ -90,6 +90,12 @@ def _start(process: psutil.Process) -> float | None:
     return start
 
 
+def parent_of(process: psutil.Process) -> int:
+    """The PID of its parent. Unlike `ppid`, it doesn't read again who has its PID by now: a scan has just done so."""
+    parent: int = process._proc.ppid()  # type: ignore[attr-defined] # noqa: SLF001
+    return parent
+
+
 def identify(pid: int) -> ProcessIdentity | None:
     """The identity of the process that has this PID now; None if there is none, or it's a thread's number.
 

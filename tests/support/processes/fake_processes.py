@@ -138,7 +138,7 @@ class FakeProcesses(HostProcesses):
         worker = self._workers.get(worker_id)
         return worker.record if worker else None
 
-    def find(self, worker_id: str, scan: Scan = scan_processes) -> FoundWorker:
+    def find(self, worker_id: str, scan: Scan = scan_processes, *, thorough: bool = True) -> FoundWorker:
         """Look for a worker."""
         worker = self._workers.get(worker_id)
         if worker is None:

@@ -75,7 +75,7 @@ def test_a_scan_sees_ourselves_and_what_is_above_us() -> None:
 def entry(pid: int, ppid: int, session: int, generation: str = "") -> ProcessEntry:
     process: Any = None
     identity = ProcessIdentity(pid, 1, "boot")
-    return ProcessEntry(identity, ppid, session, generation, Liveness.ALIVE, "some", "sleeping", (), process)
+    return ProcessEntry(identity, ppid, session, generation, Liveness.ALIVE, "sleeping", process, "some")
 
 
 def table_of(*entries: ProcessEntry) -> ProcessTable:
