@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from supervisor_core.common.times import require_aware, to_text
@@ -65,6 +65,17 @@ class FrozenDict(dict[str, Any]):
     clear = pop = popitem = setdefault = update = _refuse
 
 
+def _freeze(value: object) -> Any:  # noqa: ANN401 (JSON of any shape)
+    """A deeply frozen copy."""
+    if isinstance(value, Mapping):
+        return FrozenDict({str(key): _freeze(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(map(_freeze, value))
+    if value is None or isinstance(value, str | int | float | datetime):
+        return value
+    raise TypeError(f"{value!r} can't be in an event, which holds text, numbers, times, lists and mappings")
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event. The payload is JSON of any shape and never changes."""
@@ -77,7 +88,7 @@ class Event:
     def __post_init__(self) -> None:
         object.__setattr__(self, "type", EventType(self.type))
         object.__setattr__(self, "at", require_aware(self.at))
-        object.__setattr__(self, "payload", _freeze(dict(self.payload), "payload"))
+        object.__setattr__(self, "payload", _freeze(self.payload))
 
     @property
     def event_type(self) -> str:
@@ -95,13 +106,9 @@ class Event:
         return self.subject
 
     def as_json(self) -> dict[str, Any]:
-        """A new dictionary for programs, which the caller may do with as it likes."""
-        return {
-            "type": str(self.type),
-            "subject": self.subject,
-            "at": to_text(self.at),
-            "payload": _thaw(self.payload),
-        }
+        """A new dictionary, with times as text."""
+        payload = json.loads(json.dumps(self.payload, default=to_text))
+        return {"type": str(self.type), "subject": self.subject, "at": to_text(self.at), "payload": payload}
 
 
 class SystemEvent(Event):
@@ -117,27 +124,6 @@ class SystemEvent(Event):
             raise ValueError(f"{event_type} is an event of a {self.entity_type}, not of a {entity_type}")
 
 
-def _freeze(value: object, where: str) -> object:
-    """Return a deeply frozen copy."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, datetime):
-        return require_aware(value)
-    if isinstance(value, Mapping):
-        return FrozenDict({str(key): _freeze(each, f"{where}.{key}") for key, each in value.items()})
-    if isinstance(value, list | tuple):
-        return tuple(_freeze(each, f"{where}[{place}]") for place, each in enumerate(value))
-    raise TypeError(f"{where} is a {type(value).__name__}; an event can hold text, numbers, times, lists and mappings")
-
-
-def _thaw(value: object) -> object:
-    if isinstance(value, datetime):
-        return to_text(value)
-    if isinstance(value, Mapping):
-        return {key: _thaw(each) for key, each in value.items()}
-    return [_thaw(each) for each in value] if isinstance(value, tuple) else value
-
-
 QUEUE_SIZE = 200
 """Events that wait for one subscriber: a restart of some dozens of workers, and little memory."""
 
@@ -145,94 +131,83 @@ QUEUE_SIZE = 200
 class Subscription:
     """One subscriber's events, in the order in which they were published by each thread.
 
-    Read by `async for`, or by `get` from a thread. After `close` what waits can still be read, and then it ends.
+    Read it by `async for`, or by `get` from a thread. After `close`, the waiting events can still be read.
     """
 
-    def __init__(
-        self, name: str, maxsize: int, types: frozenset[EventType] | None, forget: Callable[[Subscription], None]
-    ) -> None:
+    def __init__(self, bus: EventBus, name: str, maxsize: int, types: frozenset[EventType] | None) -> None:
         self.name = name
-        self._forget = forget
+        self.lost = 0
+        """The number of events that it was too slow for."""
+        self.closed = False
+        self._bus = bus
         self._maxsize = maxsize
         self._types = types
         self._changed = threading.Condition()
         self._queue: deque[Event] = deque()
-        self._sleepers: list[asyncio.Future[None]] = []
-        self._lost = 0
-        self._closed = False
-
-    @property
-    def lost(self) -> int:
-        """The number of events that it was too slow for."""
-        return self._lost
+        self._readers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+        """Coroutines that wait for an event."""
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def get(self, timeout: float | None = None) -> Event | None:
-        """The next event, for threads; None where there was none in so many seconds, or where it is closed."""
+        """The next event; None if none came in so many seconds, or if it's closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._closed, timeout)
+            self._changed.wait_for(lambda: self._queue or self.closed, timeout)
             return self._queue.popleft() if self._queue else None
 
     def close(self) -> None:
-        """Close the subscription and wake its reader. Repeating it is harmless."""
+        """Close the subscription and wake its readers. Repeating it is harmless."""
         with self._changed:
-            self._closed = True
-            sleepers = self._all_awake()
-        _wake(sleepers)
-        self._forget(self)  # last, since only now it loses no more
+            self.closed = True
+            self._wake_readers()
+        self._bus.forget(self)  # last, since only now it loses no more
 
     def offer(self, event: Event) -> None:
-        """Called by the bus: queue an event, in the place of the oldest where the queue is full."""
+        """Called by the bus: queue an event, in the place of the oldest if the queue is full."""
         if self._types is not None and event.type not in self._types:
             return
         with self._changed:
-            if self._closed:
+            if self.closed:
                 return
             if len(self._queue) >= self._maxsize:
                 self._queue.popleft()
-                self._lost += 1
+                self.lost += 1
             self._queue.append(event)
-            sleepers = self._all_awake()
-        _wake(sleepers)
+            self._wake_readers()
 
-    def _all_awake(self) -> list[asyncio.Future[None]]:
-        """Wake the threads; the coroutines that are to be woken once the lock is free. All: each looks for itself."""
+    def _wake_readers(self) -> None:
         self._changed.notify_all()
-        sleepers, self._sleepers = self._sleepers, []
-        return sleepers
+        for loop, woken in self._readers:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(woken.set)
 
     def __aiter__(self) -> Subscription:
         return self
 
     async def __anext__(self) -> Event:
-        # One turn of the loop for each event, and before it is taken: a burst must not keep everybody else from the
-        # loop, and who is cancelled here loses none.
+        # One turn of the loop before each event is taken: a burst doesn't keep others from the loop, and a cancelled
+        # reader loses no event.
         await asyncio.sleep(0)
         while True:
             with self._changed:
                 if self._queue:
                     return self._queue.popleft()
-                if self._closed:
+                if self.closed:
                     raise StopAsyncIteration
-                sleeper = asyncio.get_running_loop().create_future()
-                self._sleepers.append(sleeper)
+                reader = asyncio.get_running_loop(), asyncio.Event()
+                self._readers.append(reader)
             try:
-                await sleeper
+                await reader[1].wait()
             finally:
-                with self._changed, contextlib.suppress(ValueError):
-                    self._sleepers.remove(sleeper)
+                with self._changed:
+                    self._readers.remove(reader)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -240,24 +215,20 @@ class EventBus:
     """Delivers each event to all subscribers. It starts no thread and no task, and stores nothing."""
 
     def __init__(self) -> None:
-        self._subscriptions: tuple[Subscription, ...] = ()  # replaced whole, so that `publish` reads it without a lock
+        self.subscriptions: tuple[Subscription, ...] = ()  # replaced whole, so that `publish` reads it without a lock
         self._changing = threading.Lock()
         self._lost_before = 0
         self._closed = False
 
     @property
-    def subscriptions(self) -> tuple[Subscription, ...]:
-        return self._subscriptions
-
-    @property
     def lost(self) -> int:
         """The number of lost events of all subscribers, past ones included."""
         with self._changing:
-            return self._lost_before + sum(each.lost for each in self._subscriptions)
+            return self._lost_before + sum(subscription.lost for subscription in self.subscriptions)
 
     def publish(self, event: Event) -> None:
-        """Bring an event to all who want it. From any thread; it never waits for a reader, and never fails."""
-        for subscription in self._subscriptions:
+        """Deliver an event. From any thread; it never waits for a reader, and never fails."""
+        for subscription in self.subscriptions:
             subscription.offer(event)
 
     def subscribe(
@@ -269,35 +240,24 @@ class EventBus:
         """
         if maxsize < 1:
             raise ValueError(f"maxsize is {maxsize!r}; a queue holds at least one event")
-        wanted = None if types is None else frozenset(map(EventType, types))
-        subscription = Subscription(name, maxsize, wanted, self._forget)
+        chosen = None if types is None else frozenset(map(EventType, types))
+        subscription = Subscription(self, name, maxsize, chosen)
         with self._changing:
+            subscription.closed = self._closed
             if not self._closed:
-                self._subscriptions = (*self._subscriptions, subscription)
-                return subscription
-        subscription.close()
+                self.subscriptions = (*self.subscriptions, subscription)
         return subscription
 
     def close(self) -> None:
         """End all subscriptions: each reader gets its waiting events, then the end. Repeating it is harmless."""
         with self._changing:
             self._closed = True
-        for subscription in self._subscriptions:
+        for subscription in self.subscriptions:
             subscription.close()
 
-    def _forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: Subscription) -> None:
+        """Called by a closed subscription."""
         with self._changing:
-            if subscription in self._subscriptions:
+            if subscription in self.subscriptions:
                 self._lost_before += subscription.lost
-                self._subscriptions = tuple(each for each in self._subscriptions if each is not subscription)
-
-
-def _wake(sleepers: Iterable[asyncio.Future[None]]) -> None:
-    for sleeper in sleepers:
-        with contextlib.suppress(RuntimeError):  # its loop has been closed, and nobody sleeps there any more
-            sleeper.get_loop().call_soon_threadsafe(_rouse, sleeper)
-
-
-def _rouse(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+                self.subscriptions = tuple(other for other in self.subscriptions if other is not subscription)

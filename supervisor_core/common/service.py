@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from supervisor_core.common.errors import LedgerUnavailable, SupervisorError, describe
 from supervisor_core.common.log_events import LogEvent
@@ -17,6 +17,7 @@ from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import to_text
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 60.0
 STEADY_SECONDS = 60.0
@@ -30,9 +31,6 @@ PATIENCE_SECONDS = 60.0
 
 BEAT_SECONDS = 30.0
 """The longest wait of a loop between two beats."""
-
-SHUTDOWN_TIMEOUT = "shutdown timeout"
-"""The error of a service that had to be cut off."""
 
 
 class ServiceState(StrEnum):
@@ -82,23 +80,15 @@ async def wait_until(
 
     An unfinished future continues. A cancellation always gets through, which `asyncio.wait_for` doesn't promise.
     """
-    events = [asyncio.ensure_future(each.wait()) for each in (stopping, woken) if isinstance(each, asyncio.Event)]
+    events = [asyncio.ensure_future(event.wait()) for event in (stopping, woken) if isinstance(event, asyncio.Event)]
     futures = [woken] if isinstance(woken, asyncio.Future) else []
     try:
         await asyncio.wait([*events, *futures], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in events:
-            each.cancel()
+        for event in events:
+            event.cancel()
         await asyncio.wait(events)
     return stopping.is_set()
-
-
-class _Beat(NamedTuple):
-    """One beat of a loop, by the clock and for people, and when the next is due at the latest."""
-
-    at: float
-    moment: datetime
-    due: float
 
 
 class Pulse:
@@ -109,17 +99,18 @@ class Pulse:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._beats: dict[str, _Beat] = {}
+        self._beats: dict[str, tuple[float, datetime, float]] = {}
+        """The last beat of each loop, by the clock and for people, and the latest time of the next one."""
 
     def begin(self) -> None:
-        """Start over: forget the loops of the last run."""
+        """Forget the loops of the last run."""
         self._beats = {}
         self.beat()
 
     def beat(self, within: float = 0.0, loop: str = "") -> None:
-        """Beat for this loop; the next beat follows within so many seconds plus patience."""
+        """Announce the next beat of this loop, within so many seconds plus patience."""
         now = self._clock()
-        self._beats[loop] = _Beat(now, datetime.now(UTC), now + within + PATIENCE_SECONDS)
+        self._beats[loop] = now, datetime.now(UTC), now + within + PATIENCE_SECONDS
         if loop:
             self._beats.pop("", None)  # the beat of the start
 
@@ -130,16 +121,15 @@ class Pulse:
     @property
     def last(self) -> datetime | None:
         """The oldest of the loops' last beats; None if none is expected."""
-        return min((beat.moment for beat in list(self._beats.values())), default=None)
+        return min((moment for _, moment, _ in list(self._beats.values())), default=None)
 
     def late(self) -> str:
         """Describe the overdue loops; empty if there are none."""
         now = self._clock()
-        beats = list(self._beats.items())  # a loop may beat in another thread meanwhile
-        overdue = [(loop, beat) for loop, beat in beats if now > beat.due]
         return "; ".join(
-            f"{f'{loop}: ' if loop else ''}unresponsive for {now - beat.at:.0f} s, since {beat.moment:%H:%M:%S} UTC"
-            for loop, beat in overdue
+            f"{f'{loop}: ' if loop else ''}unresponsive for {now - at:.0f} s, since {moment:%H:%M:%S} UTC"
+            for loop, (at, moment, due) in list(self._beats.items())  # a loop may beat in another thread meanwhile
+            if now > due
         )
 
 
@@ -199,12 +189,8 @@ class Service:
         return ""
 
 
-RUNNING = "running"
-"""The reason of a service that simply runs."""
-
-
 class ServiceRunner:
-    """Keeps one service running, and knows how it is."""
+    """Keeps one service running and reports its state."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -215,102 +201,90 @@ class ServiceRunner:
     def report(self) -> ServiceReport:
         if self._report.state not in (ServiceState.STARTING, ServiceState.RUNNING):
             return self._report
-        pulse, running = self.service.pulse, self._report.state is ServiceState.RUNNING
-        problem, late = self.service.problem() if running else "", pulse.late()
-        if not (problem or late or running):
+        running, late = self._report.state is ServiceState.RUNNING, self.service.pulse.late()
+        problem = self.service.problem() if running else ""
+        if not running and not late:
             return self._report
         return replace(
             self._report,
             health="degraded" if problem or late else "healthy",
-            reason="; ".join(filter(None, (late, problem))) or self.service.notice() or RUNNING,
-            last_health_at=pulse.last,
+            reason="; ".join(filter(None, (late, problem))) or self.service.notice() or "running",
+            last_health_at=self.service.pulse.last,
             late=bool(late),
         )
 
     def cut_off(self, seconds: float) -> None:
         """Report for good that it didn't stop in time, whatever it still does."""
         self._cut_off = True
-        self._report = replace(
-            self._report,
-            state=ServiceState.ERROR,
-            health="degraded",
-            reason=f"didn't stop within {seconds:.0f} s and was cancelled",
-            last_error=SHUTDOWN_TIMEOUT,
-        )
+        reason = f"didn't stop within {seconds:.0f} s and was cancelled"
+        self._fail(reason, "shutdown timeout")
+
+    def _fail(self, reason: str, error: str) -> None:
+        state = ServiceState.ERROR
+        self._report = replace(self._report, state=state, health="degraded", reason=reason, last_error=error)
 
     async def keep(self, stopping: asyncio.Event) -> None:
         """Run the service until asked to stop, again and again if need be."""
         delay = FIRST_RETRY_SECONDS
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
-            begun = loop.time()
+            started = loop.time()
             try:
-                await self._live(stopping)
+                try:
+                    self.service.pulse.begin()
+                    await self.service.initialise()
+                    self.service.pulse.begin()
+                    self._report = replace(self._report, state=ServiceState.RUNNING)  # STARTING, ERROR -> RUNNING
+                    self.ready.set()
+                    await self.service.run(stopping)
+                    if not stopping.is_set():
+                        raise RuntimeError("the service ended unexpectedly")
+                finally:
+                    await self.service.shut_down()
             except Exception as error:  # the edge of a service: it fails alone
-                known = isinstance(error, SupervisorError)  # then its words say it all
-                words = describe(error)
-                about = LogEvent.SERVICE_FAILED.extra(service=self.service.name, error=words)
-                log.error("service %s failed: %s", self.service.name, words, exc_info=not known, extra=about)  # noqa: TRY400
-                if loop.time() - begun > STEADY_SECONDS:
+                message, ours = describe(error), isinstance(error, SupervisorError)
+                about = LogEvent.SERVICE_FAILED.extra(service=self.service.name, error=message)
+                log.error("service %s failed: %s", self.service.name, message, exc_info=not ours, extra=about)  # noqa: TRY400
+                if loop.time() - started > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS
-                self._report = replace(
-                    self._report,
-                    state=ServiceState.ERROR,
-                    health="degraded",
-                    reason=f"failed; retrying in {delay:.0f} s",
-                    last_error=words,
-                )
+                self._fail(f"failed; retrying in {delay:.0f} s", message)  # STARTING, RUNNING -> ERROR
                 self.ready.set()
                 await wait_until(None, stopping, delay)
                 delay = min(delay * 2, LONGEST_RETRY_SECONDS)
         if not self._cut_off:
             self._report = replace(self._report, state=ServiceState.STOPPED, health="unknown", reason="stopped")
-        self.ready.set()  # also where it was asked to stop before it began: somebody may wait
-
-    async def _live(self, stopping: asyncio.Event) -> None:
-        try:
-            self.service.pulse.begin()
-            await self.service.initialise()
-            self.service.pulse.begin()
-            self._report = replace(self._report, state=ServiceState.RUNNING)
-            self.ready.set()
-            await self.service.run(stopping)
-            if not stopping.is_set():
-                raise RuntimeError("the service ended unexpectedly")
-        finally:
-            await self.service.shut_down()
+        self.ready.set()  # also if it was asked to stop before it started
 
 
 class ServiceRegistry:
     """All services of a daemon, disabled ones included."""
 
     def __init__(self, services: Sequence[Service], disabled: Sequence[tuple[str, str]] = ()) -> None:
-        self._keepers = [ServiceRunner(service) for service in services]
+        self._runners = [ServiceRunner(service) for service in services]
         self._disabled = [ServiceReport(name, ServiceState.DISABLED, reason=reason) for name, reason in disabled]
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._tasks: dict[asyncio.Task[None], ServiceRunner] = {}
 
     async def start(self, stopping: asyncio.Event) -> None:
-        """Start all, and come back when each has run or failed once."""
-        for keeper in self._keepers:
-            self._tasks[asyncio.create_task(keeper.keep(stopping), name=keeper.service.name)] = keeper.service.name
-        await asyncio.gather(*(keeper.ready.wait() for keeper in self._keepers))
+        """Start all, and return when each has run or failed once."""
+        for runner in self._runners:
+            self._tasks[asyncio.create_task(runner.keep(stopping), name=runner.service.name)] = runner
+        await asyncio.gather(*(runner.ready.wait() for runner in self._runners))
 
     async def stop(self, bound_seconds: float) -> list[str]:
-        """Wait for all services, which were told to stop; return the names of those that didn't in time."""
+        """Wait for all services, which were asked to stop; return the names of those that didn't in time."""
         if not self._tasks:
             return []
         _, late = await asyncio.wait(self._tasks, timeout=bound_seconds)
-        laggards = [self._tasks[task] for task in late]
         for task in late:
-            log.error("service %s didn't stop within %.0f s and is cancelled", self._tasks[task], bound_seconds)
-            next(each for each in self._keepers if each.service.name == self._tasks[task]).cut_off(bound_seconds)
+            log.error("service %s didn't stop within %.0f s and is cancelled", task.get_name(), bound_seconds)
+            self._tasks[task].cut_off(bound_seconds)
             task.cancel()
-        if late:  # not for ever: one that hangs in its shutting down as well is left to the end of the program
+        if late:  # one that hangs in its shutting down as well is left to the end of the program
             await asyncio.wait(late, timeout=CANCEL_SECONDS)
-        return laggards
+        return [task.get_name() for task in late]
 
     def reports(self) -> list[ServiceReport]:
-        return [keeper.report() for keeper in self._keepers] + self._disabled
+        return [runner.report() for runner in self._runners] + self._disabled
 
 
 def with_trouble(reports: Sequence[ServiceReport], trouble: LedgerUnavailable | None) -> list[ServiceReport]:
@@ -318,22 +292,20 @@ def with_trouble(reports: Sequence[ServiceReport], trouble: LedgerUnavailable | 
     if trouble is None:
         return list(reports)
     return [
-        replace(each, health="degraded", reason=trouble.short, last_error=str(trouble))
-        if each.state is ServiceState.RUNNING and each.health == "healthy"
-        else each
-        for each in reports
+        replace(report, health="degraded", reason=trouble.short, last_error=str(trouble))
+        if report.state is ServiceState.RUNNING and report.health == "healthy"
+        else report
+        for report in reports
     ]
 
 
-T = TypeVar("T")
-
 SPARE = 16
-"""Beside one thread for each worker: the queue, the control door, looks, the configuration, heartbeats, moves, and each
-kind of what is due."""
+"""Beside one thread for each worker: the queue, the control socket, observations, the configuration, heartbeats, and
+each kind of chore."""
 
 
 class Blocking:
-    """Runs blocking calls off the event loop. The limit must exceed what can be slow at the same time."""
+    """Runs blocking calls off the event loop. The limit must exceed the calls that can be slow at the same time."""
 
     def __init__(self, limit: int = SPARE, name: str = "blocking") -> None:
         self._threads = DaemonThreads(name, limit)
@@ -342,5 +314,5 @@ class Blocking:
         return await asyncio.wrap_future(self._threads.submit(work, *arguments))
 
     def widen(self, busy: int) -> None:
-        """Have room for so many that are busy at the same time, beside the spare ones. It never gets narrower."""
+        """Have room for so many calls at the same time, beside the spare ones. It never gets narrower."""
         self._threads.widen(busy + SPARE)

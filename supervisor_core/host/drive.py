@@ -1,7 +1,7 @@
 """The shared drive, which may hang: its calls run in threads of their own, bounded in time and in number.
 
-A call that hangs can't be ended, so it keeps its thread. While one hangs, every other call fails at once: a waiting
-call could otherwise run after a later one.
+A call that hangs can't be ended, so it keeps its thread. While one hangs, every other call fails at once, also one that
+waits for a thread: it could otherwise run after a later one.
 
 A mount point without its drive is an empty folder like any other, and "no flag" read there would end every pause. So
 the drive gets a marker file, and a note in the state folder says that this host has used it.
@@ -13,7 +13,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,7 +72,10 @@ class Drive:
         self._forgotten = forgotten or {}
         self._timeout = timeout_seconds
         self._threads = DaemonThreads("drive", threads)
+        self._open: set[Future[Any]] = set()
+        """Calls that wait or run."""
         self._hanging: set[Future[Any]] = set()
+        """Calls that have timed out and still run."""
         self._lock = threading.Lock()
 
     @property
@@ -84,18 +87,37 @@ class Drive:
         """The result of `work`; `DriveUnavailable` where the drive hangs. A folder of our own needs no other thread."""
         if self._local:
             return work(*arguments)
-        if self._hanging:
-            raise DriveUnavailable(f"The drive at {self.root} hangs.", remedy="Check the mount.")
-        future = self._threads.submit(work, *arguments)
+        with self._lock:
+            if self._hanging:
+                raise self._hangs()
+            future = self._threads.submit(work, *arguments)
+            self._open.add(future)
+        future.add_done_callback(self._forget)
         seconds = timeout or self._timeout
         try:
             return future.result(seconds)
+        except CancelledError:
+            raise self._hangs() from None
         except FutureTimeout:
-            if future.done():  # it was `work` that timed out, or it has just come back
+            if future.done():  # `work` itself timed out, or it has just returned
                 return future.result()
-            self._give_up(future)
+            if not future.cancel():
+                with self._lock:
+                    hung = self._open & {future}
+                    self._hanging |= hung
+                    waiting = list(self._open) if hung else []
+                for call in waiting:
+                    call.cancel()  # unless it has started
             problem = f"The drive at {self.root} didn't respond within {seconds:g} s."
             raise DriveUnavailable(problem, remedy="Check the mount.") from None
+
+    def _hangs(self) -> DriveUnavailable:
+        return DriveUnavailable(f"The drive at {self.root} hangs.", remedy="Check the mount.")
+
+    def _forget(self, future: Future[Any]) -> None:
+        with self._lock:
+            self._open.discard(future)
+            self._hanging.discard(future)
 
     def check(self) -> None:
         """Raise `DriveUnavailable` unless the drive's root is there; it is never made, since it may be a mount."""
@@ -155,25 +177,11 @@ class Drive:
         self.confirm()
         drive_files.make_folder(self.root, folder)
         note, marker = self._note, self._state_folder / MARKER
-        if (
-            note is None
-            or self.known_id()
-            or not (note.parent.is_dir() and drive_files.exists(self.root, marker.parent))
-        ):
+        if note is None or self.known_id() or not note.parent.is_dir():
+            return
+        if not drive_files.exists(self.root, self._state_folder):
             return
         with contextlib.suppress(OSError):  # a full disk: then the next call tries it again
             if not drive_files.is_file(self.root, marker):
                 drive_files.write(self.root, marker, b"{}\n", self._file_mode)
             write_json(note, {"id": secrets.token_hex(8), "state_folder": str(self._state_folder)})
-
-    def _give_up(self, future: Future[Any]) -> None:
-        """Leave the call to its thread; cancel it if it hasn't begun."""
-        if future.cancel():
-            return
-        with self._lock:
-            self._hanging.add(future)
-        future.add_done_callback(self._came_back)
-
-    def _came_back(self, future: Future[Any]) -> None:
-        with self._lock:
-            self._hanging.discard(future)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,37 @@ def test_while_one_call_hangs_others_fail_at_once_and_are_not_begun(drive: Drive
     assert caught.value.retryable
     assert not begun.is_set()
     release.set()
+
+
+def test_calls_that_wait_for_a_thread_fail_with_the_first_that_times_out(tmp_path: Path) -> None:
+    """A frozen drive fills all threads, and those behind must not wait for their own deadlines as well."""
+    drive, release, ran = Drive(tmp_path, timeout_seconds=60, threads=2), threading.Event(), threading.Event()
+    failed: list[DriveUnavailable] = []
+
+    def use(work: Callable[[], object]) -> None:
+        try:
+            drive.call(work)
+        except DriveUnavailable as error:
+            failed.append(error)
+
+    frozen = threading.Thread(target=use, args=(release.wait,))
+    waiting = [threading.Thread(target=use, args=(ran.set,)) for _ in range(5)]
+    entered = threading.Event()
+    with ThreadPoolExecutor(1) as first:
+        timing_out = first.submit(drive.call, lambda: entered.set() or release.wait(), timeout=0.5)
+        assert entered.wait(5)
+        for thread in (frozen, *waiting):
+            thread.start()
+        assert isinstance(timing_out.exception(10), DriveUnavailable)
+    for thread in waiting:
+        thread.join(5)
+        assert not thread.is_alive()
+    assert len(failed) == len(waiting)
+    release.set()
+    frozen.join(5)
+    wait_until(lambda: not drive.hangs, 5, "the calls came back")
+    assert drive.call(lambda: 7) == 7
+    assert not ran.is_set(), "what was given up is not done later"
 
 
 def test_once_it_comes_back_calls_go_through_again(drive: Drive) -> None:
