@@ -86,13 +86,13 @@ def test_no_more_than_so_many_are_remembered(log: Log) -> None:
     for number in range(2 * REPEATS_KEPT):
         log.now += REPEAT_SECONDS / REPEATS_KEPT * 2
         log.logger.error("error %d", number)
-    assert len(log.repeats._seen) <= REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
+    assert len(log.repeats._recent) <= REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
 
 
 def test_a_flood_of_different_errors_is_remembered_up_to_a_limit_and_the_newest_first(log: Log) -> None:
     for number in range(3 * REPEATS_KEPT):
         log.logger.error("error %s", number)
-    assert len(log.repeats._seen) == REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
+    assert len(log.repeats._recent) == REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
     log.logger.error("error %s", 3 * REPEATS_KEPT - 1)
     assert len(log.lines) == 3 * REPEATS_KEPT, "the newest is known still"
 

@@ -161,6 +161,8 @@ def test_a_burst_of_more_lines_than_may_wait_is_copied_whole(copied: Copied) -> 
     many = logs.COPY_WAITS_AT_MOST * 3 // 2
     for number in range(many):
         log.info("of many: %d", number)
+        if number % logs.COPY_AT_ONCE == 0:
+            time.sleep(0.03)  # the copying thread gets a turn
     copied.shows(f"of many: {many - 1}")
     assert copied.text().count("of many") == many
 
