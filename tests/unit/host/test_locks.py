@@ -161,35 +161,6 @@ def test_a_started_program_does_not_inherit_it(path: Path) -> None:
         child.communicate()
 
 
-def test_a_plain_fork_neither_keeps_it_nor_takes_it_from_the_parent(path: Path) -> None:
-    code = """
-import os, sys
-from supervisor_core.host.locks import FileLock, LockedError
-lock = FileLock(sys.argv[1]).acquire()
-ready, done = os.pipe(), os.pipe()
-child = os.fork()
-if child == 0:
-    os.close(done[1])  # so that it ends with its parent, whatever becomes of that
-    held = lock.held
-    lock.release()
-    os.write(ready[1], b"h" if held else b"-")
-    os.read(done[0], 1)
-    os._exit(0)
-assert os.read(ready[0], 1) == b"-", "the child thinks that it holds the lock"
-try:
-    FileLock(sys.argv[1]).acquire()
-    sys.exit("the child took the lock from its parent")
-except LockedError:
-    pass
-lock.release()
-FileLock(sys.argv[1]).acquire()
-os.write(done[1], b"x")
-os.waitpid(child, 0)
-"""
-    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=30)
-    assert run.returncode == 0, run.stderr
-
-
 def test_many_processes_at_once_are_never_two_inside(path: Path, tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     code = """
