@@ -12,7 +12,6 @@ import itertools
 import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.text import storable
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.open_folder import OpenFolder
+from supervisor_core.host.files import json_text
 from supervisor_core.host.permissions import user_name
 
 PROCESSING, REJECTED = "processing", "rejected"
@@ -47,26 +46,15 @@ EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzin
 """The range of times that every database takes. A file's time may be anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedFlag:
-    """A flag that we claimed, so that nobody else finds it. `name` is its original name if that could be kept."""
+class ClaimedFlag(NamedTuple):
+    """A flag that we claimed, so that nobody else takes it. `name` is its original name if that could be kept."""
 
     name: str
     token: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class FlagFacts:
-    """A flag's time and owner by the file system. The owner is a hint, not an identity."""
-
-    filed_at: datetime
-    owner: str
-
-
 class UnclaimedFlag(NamedTuple):
-    """An unclaimed flag with its file's facts."""
-
     name: str
     size: int
     moment: int
@@ -79,11 +67,13 @@ class UnclaimedFlag(NamedTuple):
 
 
 class FlagContent(NamedTuple):
-    """A claimed flag with its content, or with the error of reading it."""
+    """A claimed flag with its content, or with the error of reading it, and with the facts of the file system."""
 
     flag: ClaimedFlag
     content: bytes | Exception
-    facts: FlagFacts
+    filed_at: datetime
+    owner: str
+    """A hint, not an identity."""
 
 
 class Inbox:
@@ -101,29 +91,25 @@ class Inbox:
         for folder in (self._processing, self._rejected):
             drive_files.make_folder(self._root, folder)
 
-    def names(self) -> list[str]:
-        """The names that may be flags, in the order of their file times."""
-        return [flag.name for flag in self.unclaimed(lambda _: True)]
-
-    def unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
-        """The flags with wanted names, in the order of their file times, with no earlier one left out.
+    def unclaimed(self, is_ours: Callable[[str], bool]) -> list[UnclaimedFlag]:
+        """The flags with these names, in the order of their file times, with no earlier one left out.
 
         A listing that runs while others write may contain a later file and lack an earlier one. So there are two: of
         the second one, the files that aren't newer than the newest of the first are complete.
         """
-        first = self._list_unclaimed(wanted)
+        first = self._list_unclaimed(is_ours)
         if not first:
             return []
         known = {flag.name for flag in first}
         newest = max(flag.moment for flag in first)
-        second = self._list_unclaimed(lambda name: name in known or wanted(name))
+        second = self._list_unclaimed(lambda name: name in known or is_ours(name))
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
-    def _list_unclaimed(self, wanted: Callable[[str], bool]) -> list[UnclaimedFlag]:
+    def _list_unclaimed(self, is_ours: Callable[[str], bool]) -> list[UnclaimedFlag]:
         found = []
         with drive_files.open_folder(self._root, self.folder) as folder:
             for entry in folder.entries():
-                if entry.name.endswith(SUFFIX) and wanted(entry.name):
+                if entry.name.endswith(SUFFIX) and is_ours(entry.name):
                     with suppress(FileNotFoundError):
                         facts = entry.stat(follow_symlinks=False)
                         found.append(UnclaimedFlag(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
@@ -143,29 +129,26 @@ class Inbox:
         return found
 
     def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, ClaimedFlag | PermissionError | None]]:
-        """Claim many flags, by name and token. Returns the result for each."""
-        answers: list[tuple[str, ClaimedFlag | PermissionError | None]] = []
+        """Claim many flags, by name and token; None for one that is gone."""
+        results: list[tuple[str, ClaimedFlag | PermissionError | None]] = []
         with (
             drive_files.open_folder(self._root, self.folder) as source,
             drive_files.open_folder(self._root, self._processing) as target,
         ):
             for name, token in flags:
+                kept = _keepable(name, token)
+                path = self._processing / f"{kept}.{token}"
+                crashpoints.reach("flag.claim:before")
                 try:
-                    answers.append((name, self._claim(source, target, name, token)))
+                    source.rename(name, target, path.name)
+                except FileNotFoundError:
+                    results.append((name, None))
                 except PermissionError as error:
-                    answers.append((name, error))
-        return answers
-
-    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> ClaimedFlag | None:
-        kept = _keepable(name, token)
-        path = self._processing / f"{kept}.{token}"
-        crashpoints.reach("flag.claim:before")
-        try:
-            source.rename(name, target, path.name)
-        except FileNotFoundError:
-            return None
-        crashpoints.reach("flag.claim:after")
-        return ClaimedFlag(kept, token, path)
+                    results.append((name, error))
+                else:
+                    results.append((name, ClaimedFlag(kept, token, path)))
+                crashpoints.reach("flag.claim:after")
+        return results
 
     def settle(self) -> None:
         """Make the claims survive a power cut, before anybody acts on them."""
@@ -197,22 +180,22 @@ class Inbox:
 
     def read_all(self, flags: Sequence[ClaimedFlag]) -> list[FlagContent]:
         """The content of claimed flags, without those that somebody removed."""
-        found = []
+        contents = []
         with drive_files.open_folder(self._root, self._processing) as folder:
             for flag in flags:
                 content: bytes | Exception
                 try:
-                    facts = _facts(folder.look(flag.path.name))
+                    facts = folder.look(flag.path.name)
                     content = folder.read(flag.path.name, MAX_BYTES)
                 except FileNotFoundError:
                     continue
                 except UnreadableFileError as error:  # the file moves on, so its present path would lead nowhere
-                    words = error.message.replace(str(flag.path), "The file")
-                    content = UnreadableFileError(words, remedy=error.remedy)
+                    message = error.message.replace(str(flag.path), "The file")
+                    content = UnreadableFileError(message, remedy=error.remedy)
                 except PermissionError as error:
                     content = error
-                found.append(FlagContent(flag, content, facts))
-        return found
+                contents.append(FlagContent(flag, content, _moment(facts.st_mtime), user_name(facts.st_uid)))
+        return contents
 
     def remove(self, flag: ClaimedFlag) -> None:
         crashpoints.reach("flag.remove:before")
@@ -223,8 +206,8 @@ class Inbox:
         """Move a flag to `rejected` with its reason, for a person to read."""
         names = itertools.chain([flag.name], (f"{flag.name}.{number}" for number in itertools.count(2)))
         target = next(path for path in map(self._rejected.joinpath, names) if not drive_files.exists(self._root, path))
-        reason_path = target.with_name(f"{target.name}.reason.txt")
-        drive_files.write(self._root, reason_path, f"{storable(reason)}\n".encode(), self._mode)
+        explanation = target.with_name(f"{target.name}.reason.txt")
+        drive_files.write(self._root, explanation, f"{storable(reason)}\n".encode(), self._mode)
         crashpoints.reach("flag.reject:before")
         with suppress(FileNotFoundError):
             drive_files.move(self._root, flag.path, target)
@@ -243,7 +226,7 @@ class Inbox:
 
     def report(self, name: str, document: object) -> None:
         """Write a report beside the rejected flags."""
-        drive_files.write_json(self._root, self._rejected / name, document, self._mode)
+        drive_files.write(self._root, self._rejected / name, json_text(document).encode(), self._mode)
 
     def bound_rejected(self) -> None:
         """Remove the oldest rejected flags and reports beyond the number that is kept."""
@@ -253,10 +236,10 @@ class Inbox:
     def bound_processing(self, spared: Collection[str]) -> None:
         """Remove the oldest claimed files of other hosts that nobody finishes; `spared` are the names of our flags."""
 
-        def theirs(name: str) -> bool:
+        def is_foreign(name: str) -> bool:
             return name.rpartition(f"{SUFFIX}.")[0] + SUFFIX not in spared and name not in spared
 
-        self._bound(self._processing, KEPT_PROCESSING, theirs)
+        self._bound(self._processing, KEPT_PROCESSING, is_foreign)
 
     def _bound(self, path: Path, most: int, concerns: Callable[[str], bool]) -> None:
         """Remove the oldest of these files beyond a number. In a folder with too many to list, any part comes first."""
@@ -282,10 +265,6 @@ def _keepable(name: str, token: str) -> str:
         return text
     half = (most - len(CUT.encode())) // 2
     return f"{data[:half].decode(errors='ignore')}{CUT}{data[-half:].decode(errors='ignore')}"
-
-
-def _facts(found: os.stat_result) -> FlagFacts:
-    return FlagFacts(_moment(found.st_mtime), user_name(found.st_uid))
 
 
 def _moment(seconds: float) -> datetime:

@@ -355,7 +355,7 @@ class FlagIntake:
             label=command.label,
             issuer=command.issuer or _owner(opened),
             door=SOURCE,
-            filed_at=opened.facts.filed_at,
+            filed_at=opened.filed_at,
             approvals=command.approvals,
             card=self._host.config.announcement(),
         )
@@ -397,7 +397,7 @@ class FlagIntake:
     def _reject(self, connection: Connection, rejection: _Rejection, now: datetime) -> None:
         """Record a rejection in the audit trail and as a result, once: the result's row names the claimed file."""
         flag, claims = rejection.opened.flag, rejection.claims
-        claimed = f"{flag.path.name} {rejection.opened.facts.filed_at.isoformat()}"
+        claimed = f"{flag.path.name} {rejection.opened.filed_at.isoformat()}"
         subject = f"rejected flag/{hashlib.sha256(storable(claimed).encode()).hexdigest()}"
         same = (outbox.c.kind == rows.RESULT_FILE, outbox.c.subject == subject)
         if connection.execute(select(outbox.c.outbox_id).where(*same)).first() is not None:
@@ -458,7 +458,7 @@ def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _owner(opened: FlagContent) -> Issuer:
-    return Issuer(f"file:{opened.facts.owner}", opened.facts.owner)
+    return Issuer(f"file:{opened.owner}", opened.owner)
 
 
 def _refused(

@@ -18,7 +18,6 @@ from supervisor_core.commands.flags import Trust, sign
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.inbox import ClaimedFlag, FlagContent, Inbox
-from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.intake.inbox import SETTLE_SECONDS, FlagIntake, SweepResult
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
@@ -316,10 +315,9 @@ def test_a_rejection_cut_off_before_the_file_is_moved_is_told_once(scene: Scene)
 class Sticky(Inbox):
     """An inbox in a folder with the sticky bit, where one flag belongs to somebody else."""
 
-    def _claim(self, source: OpenFolder, target: OpenFolder, name: str, token: str) -> ClaimedFlag | None:
-        if name == NAME:
-            raise PermissionError(1, "Operation not permitted")
-        return super()._claim(source, target, name, token)
+    def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, ClaimedFlag | PermissionError | None]]:
+        refused = [(name, PermissionError(1, "Operation not permitted")) for name, _ in flags if name == NAME]
+        return [*refused, *super().claim_all([flag for flag in flags if flag[0] != NAME])]
 
 
 def test_a_flag_that_may_not_be_moved_keeps_no_other_waiting(scene: Scene) -> None:
