@@ -15,10 +15,8 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from stat import S_ISREG
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
 
@@ -34,20 +32,6 @@ def read_end(root: Path, path: str | PurePath, most: int) -> FileEnd:
         return folder.read_end(name, most)
 
 
-def read_json(
-    root: Path, path: str | PurePath, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES
-) -> dict[str, Any] | None:
-    """The JSON object in a file, or None where there is no file; with `tolerant`, also where the file is broken."""
-    try:
-        return parse_json(root / path, read(root, path, max_bytes))
-    except FileNotFoundError:
-        return None
-    except UnreadableFileError:
-        if tolerant:
-            return None
-        raise
-
-
 def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writer: bool = False) -> None:
     """Replace a file atomically; with `only_writer`, also remove the temporary file that a crash left."""
     with _holder(root, path) as (folder, name):
@@ -60,11 +44,6 @@ def write_all(
     """Replace files of a folder as their only writer; see `OpenFolder.write_all`."""
     with open_folder(root, folder) as opened:
         return opened.write_all(files, mode, seconds, crash_point)
-
-
-def write_json(root: Path, path: str | PurePath, document: object, mode: int) -> None:
-    """Replace a JSON document atomically. A value that isn't JSON (a NaN) fails before the drive is touched."""
-    write(root, path, json_text(document).encode(), mode)
 
 
 def append(root: Path, path: str | PurePath, data: bytes, mode: int, max_bytes: int, backups: int) -> None:
@@ -94,13 +73,13 @@ class FolderEntry(NamedTuple):
 
 def list_folder(root: Path, path: str | PurePath, suffix: str = "") -> list[FolderEntry]:
     """Every name in a folder with this ending, without those that vanish meanwhile."""
-    found = []
+    entries = []
     with open_folder(root, path) as folder:
         for entry in folder.entries():
             if entry.name.endswith(suffix):
                 with contextlib.suppress(FileNotFoundError):
-                    found.append(FolderEntry(entry.name, entry.stat(follow_symlinks=False)))
-    return found
+                    entries.append(FolderEntry(entry.name, entry.stat(follow_symlinks=False)))
+    return entries
 
 
 def probe(root: Path, path: str | PurePath) -> None:

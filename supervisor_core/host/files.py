@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import SupervisorError
+from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FILE, UnreadableFileError
 from supervisor_core.host.open_folder import OpenFolder
 
@@ -37,15 +38,18 @@ def write_json(path: str | Path, document: object, *, synced: bool = True) -> No
     write_atomically(path, json_text(document), synced=synced)
 
 
-def read_json(path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:
-    """The JSON object in a file, or None if there is no file.
+def read_json(
+    path: str | Path, *, tolerant: bool = False, max_bytes: int = MAX_JSON_BYTES, root: Path | None = None
+) -> dict[str, Any] | None:
+    """The JSON object in a file, or None if there is no file. A file on the drive needs the drive's root.
 
-    If it isn't a regular file, is too large, or isn't a JSON object, that's an `UnreadableFileError`. With `tolerant`
-    it's None, for readers to whom a broken file means the same as a missing one. An unavailable disk is always an
-    `OSError`, because it says nothing about the file.
+    If it isn't a regular file, is too large, or isn't a JSON object, that's an `UnreadableFileError`; with `tolerant`,
+    it's None. An unavailable disk is always an `OSError`, because it says nothing about the file.
     """
     try:
-        os.lstat(path)  # most notes about workers are missing, which is told soonest like this
+        if root is not None:
+            return parse_json(root / path, drive_files.read(root, path, max_bytes))
+        os.lstat(path)  # most notes about workers are missing, and this is the quickest way to know
         return parse_json(Path(path), read_limited(path, max_bytes))
     except FileNotFoundError:
         return None
@@ -76,8 +80,12 @@ def json_text(document: object) -> str:
 
 def parse_json(name: Path, content: bytes) -> dict[str, Any]:
     """The JSON object in the content of a file; `UnreadableFileError`, with the file's name, for anything else."""
+
+    def refuse(constant: str) -> object:
+        raise ValueError(f"{constant} isn't a JSON number")
+
     try:
-        document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        document = json.loads(content.decode("utf-8-sig"), parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError(f"{name} isn't valid JSON: {error}.", remedy="Repair it or remove it.") from None
     if not isinstance(document, dict):
@@ -85,10 +93,6 @@ def parse_json(name: Path, content: bytes) -> dict[str, Any]:
             f"{name} isn't a JSON object, but {type(document).__name__}.", remedy="Repair it or remove it."
         )
     return document
-
-
-def _refuse_constant(word: str) -> object:
-    raise ValueError(f"{word} isn't a JSON number")
 
 
 LONGEST_LINE = 64 * 1024 * 1024

@@ -15,7 +15,7 @@ from supervisor_core.common.text import one_line
 from supervisor_core.common.times import to_text
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.files import MAX_JSON_BYTES, parse_json
+from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json, read_json
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
 
@@ -64,7 +64,7 @@ def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
 
 def read_heartbeat_file(path: Path) -> dict[str, Any] | None:
     """The content of a heartbeat file; None if it's missing or invalid."""
-    return drive_files.read_json(path.parent, path.name, tolerant=True)
+    return read_json(path, tolerant=True, root=path.parent)
 
 
 def read_watcher_heartbeat(state_folder: Path, worker_id: str) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ def write_supervisor_heartbeat_file(
     Links below `root` aren't followed. Without a root, the path of the folder is trusted.
     """
     path = supervisor_heartbeat_path(state_folder, worker_id)
-    drive_files.write_json(root or state_folder, path, heartbeat, mode)
+    drive_files.write(root or state_folder, path, json_text(heartbeat).encode(), mode)
     return path
 
 

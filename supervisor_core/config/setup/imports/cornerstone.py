@@ -16,6 +16,7 @@ from supervisor_core.config.raw import parse_env, substitute
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, required_variables, word
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
+from supervisor_core.host.files import read_json
 
 USUAL_WORKER, MODULE, LOG, HEARTBEAT = "OrionMX", "scripts.watcher.spec_watcher", "watcher.log", "watcher_heartbeat_"
 FRESH_SECONDS, MISSED_BEATS = 300, 3  # the old limit, and the missed heartbeats that make a rarer one stale
@@ -93,7 +94,7 @@ def _pids_by_heartbeat(root: Path, state_folder: Path) -> dict[str, int]:
     for entry in drive_files.list_folder(root, state_folder, ".json"):
         worker_id = entry.name.removeprefix(HEARTBEAT).removesuffix(".json")
         if entry.name == f"{HEARTBEAT}{worker_id}.json":
-            beat = drive_files.read_json(root, state_folder / entry.name, tolerant=True) or {}
+            beat = read_json(state_folder / entry.name, tolerant=True, root=root) or {}
             if beat.get("hostname") == socket.gethostname() and isinstance(beat.get("pid"), int):
                 pids[worker_id] = beat["pid"]
     return dict(sorted(pids.items()))
