@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
-from typing import Any
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 from supervisor_core.code.change_plan import STATE_PARAM, state_hash
 from supervisor_core.commands.command import Outcome
@@ -50,8 +51,7 @@ REPORTING_SECONDS = 2.5
 """The time after its limit in which a function can report the end of its program."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Result(NamedTuple):
     error: str = ""
     message: str = ""
     output: str | Sequence[Sequence[object]] = ""
@@ -62,28 +62,28 @@ class _Ended:
 def run_added(host: HostContext, job: Job) -> Outcome:
     """Run an added command for one worker, or once on this host."""
     planned = plan_run(host.config, host.config.worker(job.worker_id), job.command, job.params)
-    seen = job.params.get(STATE_PARAM)
-    if seen and state_hash(run_facts(planned, job.worker_id, job.params)) not in str(seen).split(","):
+    previewed = job.params.get(STATE_PARAM)
+    if previewed and state_hash(run_facts(planned, job.worker_id, job.params)) not in str(previewed).split(","):
         return Outcome.failed(
             f"The preview is out of date: {job.command} would now run something else. Nothing was run. "
             "Send the command again and check the new preview."
         )
-    masking, begun = masking_of(host.config), time.monotonic()
+    masking, started = masking_of(host.config), time.monotonic()
     host.progress(f"running {planned.text(masking)}")
-    ended = (_run_program if planned.argv else _run_function)(host, job, planned)
+    result = (_run_program if planned.argv else _run_function)(host, job, planned)
     details: dict[str, Any] = {"ran": planned.text(masking), "folder": str(planned.folder)}
     details |= {"runs": "host" if planned.extension.on_host else "worker", "origin": planned.extension.origin}
-    details |= {"exit_code": ended.exit_code, "seconds": round(time.monotonic() - begun, 3)}
-    if ended.message:
-        details["message"] = masking.text(ended.message)
+    details |= {"exit_code": result.exit_code, "seconds": round(time.monotonic() - started, 3)}
+    if result.message:
+        details["message"] = masking.text(result.message)
     form = planned.extension.output
-    printed = as_table(ended.output, masking) if form is Output.TABLE else as_text(ended.output, masking)
+    printed = as_table(result.output, masking) if form is Output.TABLE else as_text(result.output, masking)
     if printed.whole and form is not Output.FILE:
         details["output"] = {"form": str(form.value), **printed.as_json()}
-    if printed.whole and (form is Output.FILE or printed.is_cut or ended.truncated):
+    if printed.whole and (form is Output.FILE or printed.is_cut or result.truncated):
         details |= keep_output(host, job, printed.whole.encode("utf-8", "backslashreplace"))
-    if ended.error:
-        return Outcome.failed(masking.text(ended.error), **details)
+    if result.error:
+        return Outcome.failed(masking.text(result.error), **details)
     return Outcome.done(**details)
 
 
@@ -92,29 +92,21 @@ def longest_run(timeout: float) -> float:
     return timeout + ENDING_SECONDS
 
 
-def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
-    done = run_command(
-        planned.argv,
-        cwd=planned.folder,
-        env=planned.env,
-        timeout=planned.extension.timeout,
-        keep_bytes=MOST_BYTES,
-    )
+def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
+    timeout = planned.extension.timeout
+    done = run_command(planned.argv, cwd=planned.folder, env=planned.env, timeout=timeout, keep_bytes=MOST_BYTES)
     error, code = "", done.exit_code
     if done.timed_out:
-        killed, limit = (
-            "was killed" if code is not None else "couldn't be killed",
-            format_span(planned.extension.timeout),
-        )
+        killed, limit = "was killed" if code is not None else "couldn't be killed", format_span(timeout)
         error = f"{job.command} {killed}: it ran for more than {limit}. To allow more, change its timeout."
     elif code:
         error = f"{job.command} crashed ({signal_name(-code)})." if code < 0 else f"{job.command} exited (code {code})."
-    if error and (said := last_lines(done.errors or done.output, masking_of(host.config))):
-        error = f"{error}\n{said}"
-    return _Ended(error, "", done.output, done.truncated, done.exit_code)
+    if error and (last := last_lines(done.errors or done.output, masking_of(host.config))):
+        error = f"{error}\n{last}"
+    return _Result(error, "", done.output, done.truncated, done.exit_code)
 
 
-def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
+def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
     """Call the function in a thread, because nothing can stop one that hangs."""
     limit, function = planned.extension.timeout, planned.extension.function
     if function is None:
@@ -127,30 +119,30 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Ended:
         done = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=left, keep_bytes=MOST_BYTES)
         return ProgramOutput(done.exit_code, done.output, done.errors, done.timed_out)
 
-    hidden = [each.name for each in planned.definition.unseen]
+    internal = {parameter.name for parameter in planned.definition.unseen}
     call = CommandCall(
         job.task_id,
         job.worker_id,
         planned.folder,
-        {name: value for name, value in job.params.items() if name not in hidden},
+        {name: value for name, value in job.params.items() if name not in internal},
         job.issuer.name or job.issuer.id,
         job.label,
         limit,
         run,
         host.progress,
     )
-    under_way = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
+    calling = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
     try:
-        result = under_way.result(limit + REPORTING_SECONDS)
+        result = calling.result(limit + REPORTING_SECONDS)
     except FutureTimeout:
-        return _Ended(f"{job.command} isn't finished after {format_span(limit)}. Its function may still be running.")
+        return _Result(f"{job.command} isn't finished after {format_span(limit)}. Its function may still be running.")
     except SupervisorError as error:
-        return _Ended(str(error))
+        return _Result(str(error))
     except BaseException as error:  # noqa: BLE001 (the edge of a plug-in, which may raise anything)
-        return _Ended(f"{job.command} failed: {sentence(capitalize(describe(error)))}")
+        return _Result(f"{job.command} failed: {sentence(capitalize(describe(error)))}")
     if not isinstance(result, CommandResult):
-        return _Ended(f"{job.command} returned {type(result).__name__}, not a CommandResult.")
-    return _Ended(result.error, result.message, result.output)
+        return _Result(f"{job.command} returned {type(result).__name__}, not a CommandResult.")
+    return _Result(result.error, result.message, result.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +174,24 @@ def as_text(output: str | Sequence[Sequence[object]], masking: Masking) -> Print
 def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
     if isinstance(output, str):
         lines = _clean(output, masking).splitlines()
-        rows = [tuple(line.split("\t")) for line in lines if line.strip()]
+        rows = [line.split("\t") for line in lines if line.strip()]
     else:
-        rows = [tuple(_clean(str(cell), masking) for cell in row) for row in output]
+        rows = [[_clean(str(cell), masking) for cell in row] for row in output]
     cells = [tuple(one_line(cell.strip(), LONGEST_CELL) for cell in row[:MOST_COLUMNS]) for row in rows]
-    whole = "\n".join(_aligned(cells))
+    widths = [max(map(_width, column)) for column in zip_longest(*cells, fillvalue="")]
+    aligned = (
+        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip()
+        for row in cells
+    )
+    whole = "\n".join(aligned)
     shown = _beginning(whole)
     return Printed(whole, shown, tuple(cells[: len(shown.splitlines())]))
+
+
+def _width(text: str) -> int:
+    """The columns of a text in a fixed-width font."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)
 
 
 def last_lines(output: str, masking: Masking) -> str:
@@ -207,18 +210,3 @@ def _beginning(text: str) -> str:
     while len(lines) > 1 and sum(len(line) + 1 for line in lines) > SHOWN:
         lines.pop()
     return "\n".join(lines)[:SHOWN]
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    count = max(map(len, rows), default=0)
-    widths = [max((_width(row[place]) for row in rows if place < len(row)), default=0) for place in range(count)]
-    return [
-        "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
-
-
-def _width(text: str) -> int:
-    """The columns of a text in a fixed-width font."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return len(text) + wide - sum(unicodedata.combining(character) != 0 for character in text)

@@ -10,10 +10,10 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, HANDLERS, find
 from supervisor_core.commands.definitions import (
@@ -40,21 +40,8 @@ COMMAND_NAME = re.compile(r"(?=.{2,40}$)[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 OPTION_NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
 
 SHELL_WORDS = frozenset(
-    {
-        "backup",
-        "completion",
-        "config",
-        "daemon",
-        "db",
-        "demo",
-        "doctor",
-        "fleet",
-        "import",
-        "init",
-        "once",
-        "playground",
-    }
-    | {"restore", "run", "send", "start", "stop", "top", "version"}
+    {"backup", "completion", "config", "daemon", "db", "demo", "doctor", "fleet", "import", "init", "once"}
+    | {"playground", "restore", "run", "send", "start", "stop", "top", "version"}
 )
 """Commands of the shell alone."""
 
@@ -68,8 +55,7 @@ ROLES = ("viewer", "operator", "approver")
 PLACES = ("worker", "host")
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
+class Plugins(NamedTuple):
     """The plug-ins of this program."""
 
     commands: tuple[CommandDefinition, ...] = ()
@@ -77,39 +63,19 @@ class Plugins:
     """A sentence about each that can't be used, beginning with its name."""
 
 
-_loaded: Plugins | None = None
 _loading = threading.Lock()
 
 
 def load_plugins() -> Plugins:
     """The plug-ins, whose commands are in the catalog from the first call on. It never raises."""
-    global _loaded  # noqa: PLW0603 (a program has its plug-ins once)
     with _loading:
-        if _loaded is None:
-            _loaded = _load()
-            CATALOG.extend(GROUP, _loaded.commands)
-        return _loaded
+        return _load()
 
 
-def _may_have_plugins(folder: str) -> bool:
-    """True for a folder with a distribution that names the group, and for anything that isn't a folder."""
-    try:
-        with os.scandir(folder or ".") as entries:
-            infos = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
-    except NotADirectoryError:
-        return True
-    except OSError:
-        return False
-    for info in infos:
-        with suppress(OSError):
-            if GROUP.encode() in Path(info, "entry_points.txt").read_bytes():
-                return True
-    return False
-
-
+@cache
 def _load() -> Plugins:
     # `importlib.metadata` takes ten times as long to say that there are none, which each program that reads the
-    # configuration would pay. A finder of somebody else may keep distributions elsewhere.
+    # configuration would pay. Another finder may keep distributions elsewhere.
     finders = any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path)
     if not finders and not any(map(_may_have_plugins, sys.path)):
         return Plugins()
@@ -126,40 +92,56 @@ def _load() -> Plugins:
                 raise ValueError(f"its command {definition.name} is one of {other.origin if other else 'another'}")
             commands[definition.name] = definition
         except (Exception, SystemExit) as error:  # noqa: BLE001 (the edge: whatever a plug-in does, the program goes on)
-            why = str(error) if type(error) is ValueError else describe(error)
-            problems.append(one_line(f"{entry.name} of {origin} can't be used: {why}.", LONGEST_PROBLEM))
+            problem = str(error) if type(error) is ValueError else describe(error)
+            problems.append(one_line(f"{entry.name} of {origin} can't be used: {problem}.", LONGEST_PROBLEM))
+    CATALOG.extend(GROUP, commands.values())
     return Plugins(tuple(commands.values()), tuple(problems))
 
 
-def _definition(found: object, origin: str) -> CommandDefinition:
+def _may_have_plugins(folder: str) -> bool:
+    """True for a folder with a distribution that names the group, and for anything that isn't a folder."""
+    try:
+        paths = [
+            Path(folder, name, "entry_points.txt")
+            for name in os.listdir(folder or ".")
+            if name.endswith((".dist-info", ".egg-info"))
+        ]
+    except NotADirectoryError:
+        return True
+    except OSError:
+        return False
+    for path in paths:
+        with suppress(OSError):
+            if GROUP.encode() in path.read_bytes():
+                return True
+    return False
+
+
+def _definition(command: object, origin: str) -> CommandDefinition:
     """The command of a plug-in; `ValueError` for one that isn't valid."""
-    if not isinstance(found, PluginCommand):
-        raise ValueError(f"it's {type(found).__name__}, not a PluginCommand")  # noqa: TRY004 (told like the others)
-    if fault := command_name_fault(found.name, origin):
-        raise ValueError(f"{found.name!a} {fault}")
-    for parameter in found.parameters:
+    if not isinstance(command, PluginCommand):
+        raise ValueError(f"it's {type(command).__name__}, not a PluginCommand")  # noqa: TRY004 (reported like the others)
+    if fault := command_name_fault(command.name, origin):
+        raise ValueError(f"{command.name!a} {fault}")
+    for parameter in command.parameters:
         if fault := option_name_fault(parameter.name):
             raise ValueError(f"{parameter.name!a} {fault}")
-    if found.role not in ROLES or found.runs not in PLACES or not 0 < found.timeout <= LONGEST_SECONDS:
+    if command.role not in ROLES or command.runs not in PLACES or not 0 < command.timeout <= LONGEST_SECONDS:
         raise ValueError(f"its role, its place or its time limit (up to {LONGEST_SECONDS:g} s) isn't valid")
-    options = [repr(parameter) for parameter in found.parameters]
-    facts = {"origin": origin, "name": found.name, "options": options, "timeout": found.timeout}
+    facts = {"origin": origin, "name": command.name, "options": [repr(option) for option in command.parameters]}
+    facts |= {"timeout": command.timeout, "output": command.output, "runs": command.runs}
     extension = Extension(
         origin,
-        digest_of({**facts, "output": found.output, "runs": found.runs}),
-        function=found.function,
-        timeout=found.timeout,
-        output=Output(found.output),
-        on_host=found.runs == "host",
+        digest_of(facts),
+        function=command.function,
+        timeout=command.timeout,
+        output=Output(command.output),
+        on_host=command.runs == "host",
     )
+    role, approval, changes = command.role, bool(command.approval), bool(command.changes)
+    options = command.parameters
     return added_command(
-        found.name,
-        found.summary,
-        found.parameters,
-        extension,
-        role=found.role,
-        approval=bool(found.approval),
-        changes=bool(found.changes),
+        command.name, command.summary, options, extension, role=role, approval=approval, changes=changes
     )
 
 
@@ -198,8 +180,13 @@ def added_command(
     approval: bool,
     changes: bool,
 ) -> CommandDefinition:
+    def example(option: Parameter) -> str:
+        if option.choices:
+            return option.choices[0]
+        return "TEXT" if option.kind is ParameterKind.ARGUMENT else option.spelled(option.low)
+
     options = tuple(parameters)
-    needed = [f"{each.keyword} {_example(each)}" for each in options if each.required]
+    needed = [f"{option.keyword} {example(option)}" for option in options if option.required]
     return CommandDefinition(
         name,
         summary,
@@ -215,9 +202,3 @@ def added_command(
         examples=(" ".join([name, *needed]),),
         extension=extension,
     )
-
-
-def _example(parameter: Parameter) -> str:
-    if parameter.choices:
-        return parameter.choices[0]
-    return "TEXT" if parameter.kind is ParameterKind.ARGUMENT else parameter.spelled(parameter.low)
