@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import string
+from base64 import b32encode
 from collections.abc import Iterable
 
 TYPE_CHECKING = False
@@ -29,14 +29,14 @@ def is_plain(text: str) -> bool:
 
 def printable(text: str) -> str:
     """Escape everything that a terminal would execute instead of showing."""
-    return "".join(each if each in "\n\t" or each.isprintable() else escape(each) for each in text)
+    return "".join(letter if letter in "\n\t" or letter.isprintable() else escape(letter) for letter in text)
 
 
 def one_line(text: str, most: int) -> str:
     """Fit the text into one line of at most so many characters: escape unprintable ones and cut the rest."""
-    # Cut first as well: a file of some megabytes must not become an escaped one of many.
-    kept = text[: most + 1]
-    line = kept if kept.isprintable() else "".join(each if each.isprintable() else escape(each) for each in kept)
+    line = text[: most + 1]  # some megabytes must not become many before they are cut
+    if not line.isprintable():
+        line = "".join(letter if letter.isprintable() else escape(letter) for letter in line)
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
@@ -67,58 +67,41 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-MAX_COMPARED = 80  # characters: no name here is longer, and hostile text is not worth the arithmetic
-BEGUN = 3  # characters: from here on the beginning of a word is enough to suggest it
-MOST_CLOSE = 8
+LONGEST_WORD = 80  # characters: no name here is longer, and hostile text is not worth the arithmetic
 
 
 def close_names(word: str, names: Iterable[str], *, at_least: float = 0.6) -> tuple[str, ...]:
     """The names that a word is close to (another case, a letter or two off), the closest first."""
-    if not word or len(word) > MAX_COMPARED:
+    if not word or len(word) > LONGEST_WORD:
         return ()
     from difflib import get_close_matches  # seldom needed
 
-    known: dict[str, list[str]] = {}
+    by_key: dict[str, list[str]] = {}
     for name in names:
-        known.setdefault(name.casefold(), []).append(name)
+        by_key.setdefault(name.casefold(), []).append(name)
     # One wrong letter is half of two.
-    close = get_close_matches(word.casefold(), known, n=MOST_CLOSE, cutoff=0.5 if len(word) == 2 else at_least)
-    return tuple(name for folded in close for name in known[folded])
+    close = get_close_matches(word.casefold(), by_key, n=8, cutoff=0.5 if len(word) == 2 else at_least)
+    return tuple(name for key in close for name in by_key[key])
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name to suggest for an unknown word; None if it would be a guess."""
-    known = list(names)
-    begun = [name for name in known if len(word) >= BEGUN and name.casefold().startswith(word.casefold())]
-    return next(iter([*begun, *close_names(word, known, at_least=0.66)]), None)
+    names = list(names)
+    starts = [name for name in names if len(word) >= 3 and name.casefold().startswith(word.casefold())]
+    return next(iter([*starts, *close_names(word, names, at_least=0.66)]), None)
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)
     """Serialize a value to the same text on every machine and in every database."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=_plain)
+
+    def convert(value: object) -> object:
+        if hasattr(value, "items"):
+            return dict(value.items())
+        return sorted(value) if isinstance(value, (set, frozenset)) else str(value)
+
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, default=convert)
 
 
-def _plain(value: object) -> object:
-    """Convert mappings, sets and other values that JSON doesn't know."""
-    if hasattr(value, "items"):
-        return dict(value.items())
-    if isinstance(value, (set, frozenset)):
-        return sorted(value)
-    return str(value)
-
-
-SHORT_ID = 8
-"""Letters of an id that people type: 2.8 million million of them."""
-
-_ALPHABET = string.ascii_lowercase + string.digits
-_FAIR = 256 // len(_ALPHABET) * len(_ALPHABET)
-"""The bytes below it mean each letter equally often."""
-
-
-def random_id(letters: int = SHORT_ID) -> str:
-    """Lowercase letters and digits; nobody can guess the next one. `secrets` would be a tenth of a quick command: it
-    imports random and hashlib."""
-    text = ""
-    while len(text) < letters:
-        text += "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in os.urandom(letters) if byte < _FAIR)
-    return text[:letters]
+def random_id(letters: int = 8) -> str:
+    """Lowercase letters and the digits 2 to 7; nobody can guess the next one. Eight give a million million ids."""
+    return b32encode(os.urandom(letters)).decode().lower()[:letters]

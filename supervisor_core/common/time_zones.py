@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -26,51 +26,34 @@ class UnknownZone(UsageError):
 def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError, LookupError):  # not there, no name of one, a folder
+    except (OSError, ValueError, LookupError):  # not there, not a name, or a folder
         raise UnknownZone(
             f"This host doesn't know the time zone {name[:60]!a}.",
             remedy="Install the system package `tzdata`.",
         ) from None
 
 
-def is_zone(name: str) -> bool:
+def known_zone(name: str) -> str:
+    """This zone if this host knows it; else UTC, as for its other names."""
     try:
         zone_of(name)
     except UnknownZone:
-        return False
-    return True
-
-
-def known_zone(name: str) -> str:
-    """This zone, where this host knows it; else, and for what is the same, UTC."""
-    return name if is_zone(name) and name not in _SAME else UNKNOWN
+        return UNKNOWN
+    return UNKNOWN if name in _SAME else name
 
 
 def host_zone() -> str:
-    """Return the time zone of this host; UTC if unknown."""
-    return next((known_zone(name) for name in _named_zones() if name and is_zone(name)), UNKNOWN)
-
-
-def _named_zones() -> Iterator[str]:
-    """The zones that this host's settings name, the first of which counts."""
-    yield os.environ.get("TZ", "").removeprefix(":")
-    yield _linked_zone(LOCALTIME)
-    yield _written_zone()
-
-
-def _linked_zone(path: Path) -> str:
-    """`/etc/localtime` is a link into the folder of all zones."""
-    try:
-        return str(path.resolve()).rpartition("/zoneinfo/")[2]
-    except OSError:
-        return ""
-
-
-def _written_zone() -> str:
-    try:
-        return TIMEZONE.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
+    """The time zone of this host; UTC if unknown."""
+    names = [os.environ.get("TZ", "").removeprefix(":")]
+    with suppress(OSError):  # a link into the folder of all zones
+        names.append(str(LOCALTIME.resolve()).rpartition("/zoneinfo/")[2])
+    with suppress(OSError, UnicodeDecodeError):
+        names.append(TIMEZONE.read_text(encoding="utf-8").strip())
+    for name in filter(None, names):
+        with suppress(UnknownZone):
+            zone_of(name)
+            return known_zone(name)
+    return UNKNOWN
 
 
 def next_after(cron: str, zone: str, moment: datetime) -> datetime:

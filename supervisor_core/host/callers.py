@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError
@@ -20,20 +21,22 @@ UNSET = 0xFFFFFFFF
 
 
 class Caller(NamedTuple):
-    """The facts about a process that names its person."""
+    """The facts that tell the person behind a process."""
 
     login_uid: int | None
-    """None if it isn't set or the system has none."""
     uid: int
     sudo_user: str = ""
-    """The caller's own word."""
+    """By the caller's own environment."""
 
 
 def person_name(caller: Caller) -> str:
     if caller.login_uid is not None:
         return user_name(caller.login_uid)
-    if caller.uid == 0 and caller.sudo_user and _exists(caller.sudo_user):
-        return caller.sudo_user
+    if caller.uid == 0 and caller.sudo_user:
+        import pwd
+
+        with suppress(KeyError, ValueError):
+            return pwd.getpwnam(caller.sudo_user).pw_name
     return user_name(caller.uid)
 
 
@@ -77,13 +80,3 @@ def login_uid(pid: int) -> int | None:
     except (OSError, ValueError):
         return None
     return None if uid == UNSET else uid
-
-
-def _exists(name: str) -> bool:
-    import pwd
-
-    try:
-        pwd.getpwnam(name)
-    except (KeyError, ValueError):
-        return False
-    return True

@@ -26,36 +26,15 @@ class DiskUsage(NamedTuple):
 
 def disk_space(folder: Path) -> DiskUsage:
     """The space on the disk of this folder. The call may hang as long as the disk does."""
-    found = psutil.disk_usage(str(folder))
-    return DiskUsage(found.total, found.used, found.free, found.percent, round(100.0 - found.percent, 1))
+    usage = psutil.disk_usage(str(folder))
+    return DiskUsage(usage.total, usage.used, usage.free, usage.percent, round(100.0 - usage.percent, 1))
 
 
-# Locks and memory maps of a ledger are not to be trusted on these.
 REMOTE = frozenset(
-    {
-        "9p",
-        "afpfs",
-        "afs",
-        "beegfs",
-        "ceph",
-        "cifs",
-        "davfs",
-        "fuse.glusterfs",
-        "fuse.rclone",
-        "fuse.s3fs",
-        "fuse.sshfs",
-        "glusterfs",
-        "gpfs",
-        "lustre",
-        "nfs",
-        "nfs4",
-        "smb3",
-        "smbfs",
-        "webdav",
-    }
+    {"9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs"}
+    | {"fuse.sshfs", "glusterfs", "gpfs", "lustre", "nfs", "nfs4", "smb3", "smbfs", "webdav"}
 )
-REMOTE_OPTION = "remote"
-"""Windows' mark of a network drive."""
+"""On these, locks and memory maps of a ledger can't be trusted."""
 
 
 def remote_kind(folder: Path, mounts: Iterable[Any] | None = None) -> str:
@@ -63,51 +42,36 @@ def remote_kind(folder: Path, mounts: Iterable[Any] | None = None) -> str:
 
     It only reads psutil's list of mounts, so it doesn't hang with the drive.
     """
-    found: Any = None
-    for mount in psutil.disk_partitions(all=True) if mounts is None else mounts:
-        deeper = found is None or len(mount.mountpoint) >= len(found.mountpoint)
-        if folder.is_relative_to(mount.mountpoint) and deeper:
-            found = mount  # of two mounted over each other the later one counts
-    if found is None:
+    all_mounts = psutil.disk_partitions(all=True) if mounts is None else mounts
+    above = [mount for mount in all_mounts if folder.is_relative_to(mount.mountpoint)]
+    if not above:
         return ""
-    if found.fstype.lower() in REMOTE:
-        return str(found.fstype)
-    return "network drive" if REMOTE_OPTION in found.opts.split(",") else ""
+    mount = max(reversed(above), key=lambda mount: len(mount.mountpoint))  # of two at the same place, the later one
+    if mount.fstype.lower() in REMOTE:
+        return str(mount.fstype)
+    return "network drive" if "remote" in mount.opts.split(",") else ""  # Windows' mark
 
 
 VMSTAT = Path("/proc/vmstat")
 """The count of the whole host, including kills within control groups."""
 
-GROUPS = Path("/sys/fs/cgroup")
-OWN_GROUP = Path("/proc/self/cgroup")
-EVENTS = "memory.events"
+GROUPS, OWN_GROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 """The count of our own control group, if the host's is hidden. Workers are in the group of their starter."""
-
-WORD = "oom_kill"
 
 
 def memory_kills() -> int | None:
     """The count of out-of-memory kills; None if the system doesn't say."""
-    found = _count(VMSTAT)
-    return found if found is not None else _count(_own_group() / EVENTS)
-
-
-def _own_group() -> Path:
-    try:
-        lines = OWN_GROUP.read_text().splitlines()
-    except (OSError, ValueError):
-        return GROUPS
-    place = next((line.removeprefix("0::") for line in lines if line.startswith("0::")), "")
-    return GROUPS / place.lstrip("/")
-
-
-def _count(path: Path) -> int | None:
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, ValueError):
-        return None
-    for line in lines:
-        name, _, number = line.partition(" ")
-        if name == WORD and number.isdecimal():
-            return int(number)
+    group = next((line[3:] for line in _lines(OWN_GROUP) if line.startswith("0::")), "")
+    for path in (VMSTAT, GROUPS / group.lstrip("/") / "memory.events"):
+        for line in _lines(path):
+            name, _, number = line.partition(" ")
+            if name == "oom_kill" and number.isdecimal():
+                return int(number)
     return None
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except (OSError, ValueError):
+        return []

@@ -40,10 +40,10 @@ def delete_old(
     it reads a random part, so that the next call finds others.
     """
     deadline = time.monotonic() + SECONDS
-    found = [name for name in folder.names() if names.fullmatch(name) and not spare(name)]
-    random.shuffle(found)
+    files = [name for name in folder.names() if names.fullmatch(name) and not spare(name)]
+    random.shuffle(files)
     ages: list[tuple[float, str]] = []
-    for name in found:
+    for name in files:
         with contextlib.suppress(FileNotFoundError):
             facts = folder.look(name)
             if stat.S_ISREG(facts.st_mode):
@@ -51,13 +51,13 @@ def delete_old(
         if time.monotonic() > deadline:
             break
     ages.sort()
-    surplus = len(found) - most if most is not None else 0
+    surplus = len(files) - most if most is not None else 0
     old = [name for index, (age, name) in enumerate(ages) if age < before or index < surplus]
     for count, name in enumerate(old):
         if count >= at_once or time.monotonic() > deadline + SECONDS:
             return count, True
         folder.remove(name)
-    return len(old), bool(old) and len(ages) < len(found)
+    return len(old), bool(old) and len(ages) < len(files)
 
 
 def next_sweep(state_dir: Path, now: datetime) -> datetime:

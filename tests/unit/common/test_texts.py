@@ -29,7 +29,7 @@ def test_a_text_of_several_lines_becomes_one() -> None:
 
 
 def test_each_letter_of_an_id_is_equally_likely() -> None:
-    counted = Counter(random_id(36 * 1000))
-    assert counted.keys() == set(string.ascii_lowercase + string.digits)
+    counted = Counter(random_id(32 * 1000))
+    assert counted.keys() == set(string.ascii_lowercase + "234567")
     assert all(700 < number < 1300 for number in counted.values()), "each a thousand times, give or take ten deviations"
     assert [len(random_id(letters)) for letters in (1, 8, 9)] == [1, 8, 9]
