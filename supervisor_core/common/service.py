@@ -33,6 +33,10 @@ BEAT_SECONDS = 30.0
 """The longest wait of a loop between two beats."""
 
 
+RUNNING = "running"
+"""The reason of a service that simply runs."""
+
+
 class ServiceState(StrEnum):
     STARTING = "starting"
     RUNNING = "running"
@@ -208,7 +212,7 @@ class ServiceRunner:
         return replace(
             self._report,
             health="degraded" if problem or late else "healthy",
-            reason="; ".join(filter(None, (late, problem))) or self.service.notice() or "running",
+            reason="; ".join(filter(None, (late, problem))) or self.service.notice() or RUNNING,
             last_health_at=self.service.pulse.last,
             late=bool(late),
         )

@@ -128,18 +128,17 @@ def _definition(command: object, origin: str) -> CommandDefinition:
             raise ValueError(f"{parameter.name!a} {fault}")
     if command.role not in ROLES or command.runs not in PLACES or not 0 < command.timeout <= LONGEST_SECONDS:
         raise ValueError(f"its role, its place or its time limit (up to {LONGEST_SECONDS:g} s) isn't valid")
-    facts = {"origin": origin, "name": command.name, "options": [repr(option) for option in command.parameters]}
-    facts |= {"timeout": command.timeout, "output": command.output, "runs": command.runs}
+    options = command.parameters
+    facts = {"origin": origin, "name": command.name, "options": list(map(repr, options)), "timeout": command.timeout}
     extension = Extension(
         origin,
-        digest_of(facts),
+        digest_of({**facts, "output": command.output, "runs": command.runs}),
         function=command.function,
         timeout=command.timeout,
         output=Output(command.output),
         on_host=command.runs == "host",
     )
     role, approval, changes = command.role, bool(command.approval), bool(command.changes)
-    options = command.parameters
     return added_command(
         command.name, command.summary, options, extension, role=role, approval=approval, changes=changes
     )

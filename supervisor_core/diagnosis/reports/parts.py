@@ -25,6 +25,7 @@ from supervisor_core.diagnosis.reports.files import Part, Usage, failed, usage_o
 from supervisor_core.diagnosis.reports.handlers import database_name, database_url
 from supervisor_core.host import drive_files
 from supervisor_core.host.disks import disk_space
+from supervisor_core.host.inbox import Inbox
 from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import OpenFolder
@@ -203,19 +204,15 @@ def _log(host: HostContext, worker: WorkerSettings, masking: Masking) -> dict[st
 def _pending_flags(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str, Any]:
     """All files that wait in the inbox, and what is known of this worker's flags."""
     host.drive.check()
-    return host.drive.call(
-        _look_at_flags, host.drive.root, host.inbox.folder, host.inbox.names, host.inbox.leftovers, worker.id
-    )
+    return host.drive.call(_look_at_flags, host.drive.root, host.inbox, worker.id)
 
 
-def _look_at_flags(
-    root: Path, folder: Path, names: Callable[[], list[str]], leftovers: Callable[[], list[Any]], worker_id: str
-) -> dict[str, Any]:
-    found = names()
+def _look_at_flags(root: Path, inbox: Inbox, worker_id: str) -> dict[str, Any]:
+    folder, found = inbox.folder, [flag.name for flag in inbox.unclaimed(lambda _: True)]
     ours = [name for name in found if (flag := parse_name(name)) is not None and flag.worker_id == worker_id]
     told = [{"name": name, **_age(root, folder / name)} for name in ours[:NAMED]]
     try:
-        claimed = [flag.name for flag in leftovers()]
+        claimed = [flag.name for flag in inbox.leftovers()]
     except FileNotFoundError:
         claimed = []
     known = {"count": len(ours), "flags": told, "for_others": len(found) - len(ours), "claimed": claimed[:NAMED]}

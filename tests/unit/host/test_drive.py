@@ -75,11 +75,15 @@ def test_calls_that_wait_for_a_thread_fail_with_the_first_that_times_out(tmp_pat
         except DriveUnavailable as error:
             failed.append(error)
 
+    def freeze() -> bool:
+        entered.set()
+        return release.wait()
+
     frozen = threading.Thread(target=use, args=(release.wait,))
     waiting = [threading.Thread(target=use, args=(ran.set,)) for _ in range(5)]
     entered = threading.Event()
     with ThreadPoolExecutor(1) as first:
-        timing_out = first.submit(drive.call, lambda: entered.set() or release.wait(), timeout=0.5)
+        timing_out = first.submit(drive.call, freeze, timeout=0.5)
         assert entered.wait(5)
         for thread in (frozen, *waiting):
             thread.start()
