@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,8 +27,7 @@ from supervisor_core.cli.send import describe_missing_outcome, wait_for_outcome
 from supervisor_core.cli.send_without_daemon import look as read_outcome
 from supervisor_core.commands.catalog import by_handler, check_params
 from supervisor_core.commands.command import Command
-from supervisor_core.commands.labels import clean_label
-from supervisor_core.commands.labels import validate_label as check_label
+from supervisor_core.commands.labels import clean_label, validate_label
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, UsageError
 from supervisor_core.config import load
 from supervisor_core.config.load import SupervisorConfig
@@ -160,11 +159,9 @@ def _opened(config: SupervisorConfig) -> HostContext:
 
 def host_of(nas: object) -> HostContext:
     """The host that `nas` stands for."""
-    if isinstance(nas, HostContext):
-        return nas
     if isinstance(nas, NasManager):
         return nas.host
-    return _host_of_root(getattr(nas, "nas_root", None) or getattr(nas, "root", None))
+    return nas if isinstance(nas, HostContext) else _host_of_root(getattr(nas, "nas_root", getattr(nas, "root", None)))
 
 
 def _host_of_root(root: object) -> HostContext:
@@ -184,8 +181,8 @@ def ledger_of(db: object, config: SupervisorConfig | None = None) -> Iterator[Le
     if isinstance(db, Ledger):
         yield db
         return
-    meant = db.config if isinstance(db, Database) else None
-    with opened_ledger(config or meant or load.load_supervisor_config()) as ledger:
+    config = config or (db.config if isinstance(db, Database) else None) or load.load_supervisor_config()
+    with opened_ledger(config) as ledger:
         yield ledger
 
 
@@ -193,52 +190,33 @@ DAEMON_SECONDS = 600.0
 """The longest wait for the daemon's outcome."""
 
 
-def pause_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Pause the worker; returns `success`, `error` and `details`, and each detail by its own name."""
-    return _carry_out("pause", nas, db, worker_id, task)
+Handler = Callable[[object, object, str, Mapping[str, Any]], dict[str, Any]]
 
 
-def resume_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """End the worker's pause and start it."""
-    return _carry_out("resume", nas, db, worker_id, task)
+def _handler(name: str, summary: str) -> Handler:
+    def run(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
+        return _carry_out(name, nas, db, worker_id, task)
+
+    run.__doc__ = summary
+    return run
 
 
-def restart_watcher(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Restart the worker; a paused one stays paused."""
-    return _carry_out("restart_watcher", nas, db, worker_id, task)
-
-
-def update_code(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Bring in new commits and restart the workers of the checkout."""
-    return _carry_out("update_code", nas, db, worker_id, task)
-
-
-def update_code_deps(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with the packages of the requirements file."""
-    return _carry_out("update_code_deps", nas, db, worker_id, task)
+pause_watcher = _handler(
+    "pause", "Pause the worker; returns `success`, `error` and `details`, and each detail by its own name."
+)
+resume_watcher = _handler("resume", "End the worker's pause and start it.")
+restart_watcher = _handler("restart_watcher", "Restart the worker; a paused one stays paused.")
+update_code = _handler("update_code", "Bring in new commits and restart the workers of the checkout.")
+update_code_deps = _handler("update_code_deps", "The same, with the packages of the requirements file.")
+undo_code = _handler("undo_code", "Undo an update or a rollback: the newest, or that of `params.task_id`.")
+generate_diagnostics = _handler("diagnostics", "Write a diagnostic report.")
+verify_database = _handler("verify_db", "Check the database and write a report.")
+diagnostics, verify_db = generate_diagnostics, verify_database
 
 
 def rollback_code(task: Mapping[str, Any], nas: object, db: object, worker_id: str) -> dict[str, Any]:
     """Revert the newest `params.commits_back` commits, 1 where it's left out. The task comes first here."""
     return _carry_out("rollback_code", nas, db, worker_id, task)
-
-
-def undo_code(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo an update or a rollback: the newest, or that of `params.task_id`."""
-    return _carry_out("undo_code", nas, db, worker_id, task)
-
-
-def generate_diagnostics(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a diagnostic report."""
-    return _carry_out("diagnostics", nas, db, worker_id, task)
-
-
-def verify_database(nas: object, db: object, worker_id: str, task: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the database and write a report."""
-    return _carry_out("verify_db", nas, db, worker_id, task)
-
-
-diagnostics, verify_db = generate_diagnostics, verify_database
 
 
 def _carry_out(handler: str, nas: object, db: object, worker_id: object, task: object) -> dict[str, Any]:
@@ -324,8 +302,8 @@ def check_control_flags(inbox_path: str | Path, nas: object, worker_id: str, db:
 def check_watcher_process(worker_id: str, config_path: ConfigPath = None) -> bool:
     """True if a process of the worker runs."""
     host = host_at(config_path)
-    found = worker.find_watcher(host.processes, host.drive, host.config, host.config.worker(worker_id))
-    return found.identity is not None
+    watcher = worker.find_watcher(host.processes, host.drive, host.config, host.config.worker(worker_id))
+    return watcher.identity is not None
 
 
 def start_watcher(worker_id: str = WORKER, config_path: ConfigPath = None) -> bool:
@@ -382,11 +360,8 @@ def run_command(cmd: Sequence[str], cwd: str | Path | None = None, timeout_secon
         done = programs.run_command(cmd, cwd=Path(cwd) if cwd else None, timeout=timeout_seconds)
     except (SupervisorError, OSError) as error:
         return {"returncode": NOT_RUN, "stdout": "", "stderr": str(error)}
-    return {
-        "returncode": TIMED_OUT if done.timed_out else done.exit_code,
-        "stdout": done.output,
-        "stderr": done.errors,
-    }
+    code = TIMED_OUT if done.timed_out else done.exit_code
+    return {"returncode": code, "stdout": done.output, "stderr": done.errors}
 
 
 def write_supervisor_heartbeat_file(
@@ -417,11 +392,6 @@ def report_supervisor_heartbeat_to_database(
         report = partial(writer.report_supervisor_heartbeat_to_database, heartbeat=heartbeat)
         pid, hostname = os.getpid(), worker.host_name()
         ledger.write(lambda connection: report(connection, pid=pid, hostname=hostname))
-
-
-def validate_label(label: str | None) -> tuple[bool, str]:
-    """Check a label; returns whether it's valid and, if not, the reason. No label is valid."""
-    return check_label(label)
 
 
 def validate_supervisor_environment(nas: object, worker_id: str) -> environment.EnvironmentReport:
