@@ -43,7 +43,7 @@ from supervisor_core.web import incoming
 from supervisor_core.web import service as web_service
 from supervisor_core.workers.conditions import host
 from supervisor_core.workers.health import FROZEN_SECONDS, SKEW_SECONDS
-from supervisor_core.workers.output import delivery as output
+from supervisor_core.processes.output import capture as output
 from supervisor_core.workers.output import service as output_service
 from supervisor_core.workers.restarts import policy
 from tests.reference.markdown import code, code_list, duration, fill, interval, size, table
