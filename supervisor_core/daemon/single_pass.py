@@ -176,7 +176,7 @@ class Supervisor:
         """Record the heartbeats of the supervisor and its worker in the ledger; False, with a finding, on a failure."""
         status = status or self._observe_if_possible()
         shares = not self.config.shared_database_disabled
-        write = partial(write_heartbeat_rows, said=self._heartbeat(status), seen=status, shares=shares)
+        write = partial(write_heartbeat_rows, heartbeat=self._heartbeat(status), status=status, shares=shares)
         try:
             with self._ledger() as ledger:
                 ledger.write(write)
