@@ -180,6 +180,3 @@ class HostProcesses:
         path = lock_path(self._state_dir, worker_id)
         prepare_folder(self._state_dir)
         return FileLock(path, purpose)
-
-
-__all__ = ["FoundWorker", "HostProcesses", "Liveness", "Presence", "ProcessIdentity"]
