@@ -112,7 +112,7 @@ class TeamManager:
             for team in _read_teams(connection, teams.c.supervisor_id == self.supervisor_id, teams.c.name == name):
                 ended = " It was removed; its name is reserved for its history." if team.ended_at else ""
                 raise TeamError(f"Team {name} already exists.{ended}", remedy="Choose another name.")
-            values = {"description": description, "config_json": canonical_json(dict(config or {}))}
+            values: dict[str, Any] = {"description": description, "config_json": canonical_json(dict(config or {}))}
             team_id = _create_team(connection, self.supervisor_id, name, now, objective=objective, **values)
             for agent_id in agents:
                 self._join(connection, team_id, agent_id, MemberRole.MEMBER, now)
@@ -202,7 +202,8 @@ class TeamManager:
             known = {team.name: team for team in _read_teams(connection, teams.c.supervisor_id == supervisor_id)}
             ids = {}
             for name, settings in config.teams.items():
-                team, values = known.get(name), {"objective": settings.objective or None, "configured": True}
+                team = known.get(name)
+                values: dict[str, Any] = {"objective": settings.objective or None, "configured": True}
                 if team is None:
                     changes.append(f"added team {name}")
                     ids[name] = _create_team(connection, supervisor_id, name, now, **values)
@@ -274,7 +275,13 @@ def _create_team(
     configured: bool = False,
 ) -> str:
     team_id = str(uuid.uuid5(_NAMESPACE, f"{supervisor_id}\n{name}"))
-    row = {"team_id": team_id, "supervisor_id": supervisor_id, "name": name, "created_at": now, "updated_at": now}
+    row: dict[str, Any] = {
+        "team_id": team_id,
+        "supervisor_id": supervisor_id,
+        "name": name,
+        "created_at": now,
+        "updated_at": now,
+    }
     row |= {"description": description, "objective": objective, "config_json": config_json, "configured": configured}
     connection.execute(insert(teams), row)
     return team_id
@@ -302,7 +309,12 @@ def add_member(
 ) -> MemberRow:
     """Add a member; `IntegrityError` if it's already in a team."""
     member = MemberRow(str(uuid.uuid4()), team_id, agent_id, role, now)
-    row = {"member_id": member.member_id, "team_id": team_id, "supervisor_id": supervisor_id, "role": role}
+    row: dict[str, Any] = {
+        "member_id": member.member_id,
+        "team_id": team_id,
+        "supervisor_id": supervisor_id,
+        "role": role,
+    }
     row |= {"agent_id": agent_id, "active_agent_id": agent_id, "joined_at": now}
     connection.execute(insert(team_members), row)
     return member
