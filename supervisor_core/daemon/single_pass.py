@@ -48,7 +48,7 @@ from supervisor_core.workers.health import FROZEN_SECONDS, Health
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
-from supervisor_core.workers.output.delivery import maintain_output
+from supervisor_core.workers.output.service import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
 from supervisor_core.workers.restarts.history import finished_reason
@@ -176,7 +176,7 @@ class Supervisor:
         """Record the heartbeats of the supervisor and its worker in the ledger; False, with a finding, on a failure."""
         status = status or self._observe_if_possible()
         shares = not self.config.shared_database_disabled
-        write = partial(write_heartbeat_rows, said=self._heartbeat(status), seen=status, shares=shares)
+        write = partial(write_heartbeat_rows, heartbeat=self._heartbeat(status), status=status, shares=shares)
         try:
             with self._ledger() as ledger:
                 ledger.write(write)

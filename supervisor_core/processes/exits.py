@@ -1,143 +1,125 @@
-"""Notices at once that a process has ended, ours or not: one thread waits for all of them.
+"""Notices immediately that a process has ended, ours or not: a pidfd of each one wakes the event loop.
 
-On Linux a pidfd of each process wakes it. Where there is none (another system, an old kernel, too many open already)
-the thread looks at those processes in short steps instead.
+Where there is no pidfd (another system, an old kernel, too many open already) or no loop, one thread looks at the
+processes in short steps instead.
 """
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import logging
 import os
-import selectors
-import socket
 import sys
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.identity import state
 from supervisor_core.host.process_facts.signals import open_exit_notice
 from supervisor_core.processes import children
 
-LOOK_SECONDS = 0.5  # only for processes without a descriptor: two looks a second cost nearly nothing
-CLOSE_SECONDS = 5.0  # the thread ends within microseconds, unless it is just calling somebody
+POLL_SECONDS = 0.5
+"""The interval for processes without a descriptor: two looks a second cost nearly nothing."""
+
+CLOSE_SECONDS = 5.0
+"""The thread ends within microseconds, unless `on_exit` is just running."""
 
 log = logging.getLogger(__name__)
 
 
 class ExitWatch:
-    """Calls `on_exit` once for each watched process that has ended, in a thread of its own.
-
-    The thread starts with the first process that is watched. What `on_exit` raises is logged, and ends nothing.
-    """
+    """Calls `on_exit` once for each watched process that has ended: in the loop in which the watch was created, or in
+    the thread. An error of `on_exit` is logged. `watch` may be called from any thread, `close` from the loop's."""
 
     def __init__(self, on_exit: Callable[[ProcessIdentity], None]) -> None:
         self._on_exit = on_exit
         self._lock = threading.Lock()
         self._watched: dict[ProcessIdentity, int | None] = {}
-        """The pidfd of each watched process, or None where it is looked at."""
-        self._new: list[ProcessIdentity] = []
-        """Those that the thread doesn't wait for yet."""
-        self._waker: socket.socket | None = None
+        """The pidfd of each watched process; None where the thread looks at it."""
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        with suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
 
     def watch(self, identity: ProcessIdentity) -> None:
-        """Notice its end, which is at once where it has ended already. To watch it again changes nothing."""
+        """Notice its end, also one that has happened already. To watch it again changes nothing."""
         with self._lock:
-            if self._closed or identity in self._watched:
+            if self._closed.is_set() or identity in self._watched:
                 return
-            if self._thread is None:
-                self._start()
-            spare = len(self._watched) * 2 < _most_descriptors() // 2  # its exit code may need one more
-            self._watched[identity] = open_exit_notice(identity) if spare else None
-            if spare:
+            descriptor = None
+            if len(self._watched) * 2 < _most_descriptors() // 2:  # its exit code may need one more
                 children.follow(identity)
-            self._new.append(identity)
-            if len(self._new) == 1:  # else the thread has been woken, and takes all there is before it sleeps
-                self._wake()
+                descriptor = open_exit_notice(identity) if self._loop else None
+            self._watched[identity] = descriptor
+            if descriptor is None:
+                self._poll()
+            elif self._loop is not None:
+                try:
+                    self._loop.call_soon_threadsafe(self._add_reader, identity)
+                except RuntimeError:  # the loop has ended
+                    os.close(descriptor)
+                    del self._watched[identity]
+                    raise
 
     def close(self) -> None:
-        """Notice nothing more, and end the thread; it is not waited for beyond a bound."""
+        """Notice nothing more, and end the thread; it isn't waited for beyond a limit."""
         with self._lock:
-            self._closed = True
-            self._wake()
-        thread = self._thread
-        if thread is None or thread is threading.current_thread():
-            return
-        thread.join(CLOSE_SECONDS)
-        if thread.is_alive():
-            log.warning("the thread that reports exits is still busy after %g s; not waiting any longer", CLOSE_SECONDS)
-
-    def _start(self) -> None:
-        with contextlib.ExitStack() as unless_started:
-            selector = unless_started.enter_context(selectors.DefaultSelector())
-            sleeper, waker = socket.socketpair()
-            unless_started.enter_context(sleeper)
-            unless_started.enter_context(waker)
-            selector.register(sleeper, selectors.EVENT_READ)
-            thread = threading.Thread(target=self._run, args=(selector, sleeper), name="exits", daemon=True)
-            thread.start()
-            unless_started.pop_all()
-        self._waker, self._thread = waker, thread
-
-    def _wake(self) -> None:
-        if self._waker is not None:
-            self._waker.send(b"!")
-
-    def _run(self, selector: selectors.BaseSelector, sleeper: socket.socket) -> None:
-        with selector, sleeper:
-            looked_at: set[ProcessIdentity] = set()
-            next_look = time.monotonic()
-            while not self._closed:
-                seconds = max(0.0, next_look - time.monotonic()) if looked_at else None
-                ended = set()
-                for key, _ in selector.select(seconds):
-                    if key.data is None:
-                        sleeper.recv(4096)
-                    else:
-                        ended.add(key.data)
-                with self._lock:
-                    new, self._new = self._new, []
-                for identity in new:
-                    descriptor = self._watched[identity]
-                    if descriptor is None:
-                        looked_at.add(identity)
-                        next_look = time.monotonic()
-                        continue
-                    try:
-                        selector.register(descriptor, selectors.EVENT_READ, identity)
-                    except OSError as error:  # no descriptors or watches are left: look at it now and then
-                        log.warning("the exit of process %d is only looked for: %s", identity.pid, error)
-                        looked_at.add(identity)
-                        next_look = time.monotonic()
-                if looked_at and time.monotonic() >= next_look:
-                    ended |= {identity for identity in looked_at if state(identity).ended}
-                    next_look = time.monotonic() + LOOK_SECONDS
-                for identity in ended:
-                    looked_at.discard(identity)
-                    with self._lock:
-                        descriptor = self._watched.pop(identity)
-                    if descriptor is not None:
-                        with contextlib.suppress(KeyError):  # it was only looked at
-                            selector.unregister(descriptor)
-                        os.close(descriptor)
-                    try:
-                        self._on_exit(identity)
-                    except Exception:
-                        log.exception("a subscriber to the exit of process %d failed", identity.pid)
-        with self._lock:
-            self._closed = True
-            for descriptor in self._watched.values():
-                if descriptor is not None:
-                    os.close(descriptor)
+            self._closed.set()
+            descriptors = [descriptor for descriptor in self._watched.values() if descriptor is not None]
             self._watched.clear()
-            waker, self._waker = self._waker, None
-        if waker is not None:
-            waker.close()
+        for descriptor in descriptors:
+            self._close_descriptor(descriptor)
         children.stop_following()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(CLOSE_SECONDS)
+            if self._thread.is_alive():
+                log.warning("the thread that reports exits is still busy after %g s", CLOSE_SECONDS)
+
+    def _add_reader(self, identity: ProcessIdentity) -> None:
+        with self._lock:
+            descriptor = self._watched.get(identity)
+            if descriptor is None or self._loop is None:  # closed meanwhile
+                return
+            try:
+                self._loop.add_reader(descriptor, self._report, identity)
+            except OSError as error:  # the system allows no more
+                log.warning("the exit of process %d is only polled: %s", identity.pid, error)
+                os.close(descriptor)
+                self._watched[identity] = None
+                self._poll()
+
+    def _poll(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="exits", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            with self._lock:
+                polled = [identity for identity, descriptor in self._watched.items() if descriptor is None]
+            for identity in polled:
+                if state(identity).ended:
+                    self._report(identity)
+            self._closed.wait(POLL_SECONDS)
+
+    def _report(self, identity: ProcessIdentity) -> None:
+        with self._lock:
+            if identity not in self._watched:  # closed meanwhile
+                return
+            descriptor = self._watched.pop(identity)
+        if descriptor is not None:
+            self._close_descriptor(descriptor)
+        try:
+            self._on_exit(identity)
+        except Exception:
+            log.exception("a subscriber to the exit of process %d failed", identity.pid)
+
+    def _close_descriptor(self, descriptor: int) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def _most_descriptors() -> int:

@@ -62,11 +62,29 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
 
     The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
     """
-    _refuse_second_copy(find(state_dir, spec.worker_id, locked=True, looked=spec.looked))
-    _check_spec(spec)
+    worker_id = spec.worker_id
+    found = find(state_dir, worker_id, locked=True, looked=spec.looked)
+    if found.identity is not None:
+        raise RefusedError(
+            f"Worker {worker_id} is already running (pid {found.identity.pid}).", remedy="Restart it instead."
+        )
+    if found.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
+    if found.leftovers:
+        names = ", ".join(map(str, found.leftovers))
+        raise RefusedError(
+            f"Processes of an earlier start of {worker_id} are still running: {names}.", remedy="Stop it first."
+        )
+    if not spec.command or not spec.command[0]:
+        raise LaunchError(f"Worker {worker_id} has no command.", remedy="Set workers.ID.command in the configuration.")
+    if not spec.cwd.is_dir():
+        raise LaunchError(
+            f"The working directory of worker {worker_id} doesn't exist: {spec.cwd}.",
+            remedy="Create it, or fix workers.ID.cwd.",
+        )
     record = WorkerRecord(
-        worker_id=spec.worker_id,
-        generation=new_generation(state_dir, spec.worker_id),
+        worker_id=worker_id,
+        generation=new_generation(state_dir, worker_id),
         state=STARTING,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         command=spec.command,
@@ -77,49 +95,36 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
     )
     with _opened_log(spec.log_path) as log:
         write_record(state_dir, record)
-        _write_start_line(spec, log, record.started_at)
+        with suppress(OSError, UnreadableFileError):  # a full disk prevents no start
+            # A line separates the output of this run from that of earlier ones, the last of which may have no end.
+            line_break = b"" if read_output_end(spec.log_path, 1).data in (b"", b"\n") else b"\n"
+            os.write(log, line_break + f"{start_line(worker_id, record.started_at)}\n".encode())
         try:
-            child = _spawn(spec, record.generation, log)
-        except BaseException:
-            forget_record(state_dir, spec.worker_id)
+            child = children.Child(
+                list(spec.command),
+                cwd=spec.cwd,
+                env={**spec.env, GENERATION_VARIABLE: record.generation},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                close_fds=True,
+                **launch_options(),
+            )
+        except BaseException as error:
+            forget_record(state_dir, worker_id)
+            if isinstance(error, OSError | ValueError):
+                raise _explain(spec, error) from error
             raise
     identity = identify(child.pid)  # a child that has ended already is a zombie until we reap it: still known
     if identity is None:
         raise LaunchError(
-            f"Worker {spec.worker_id} (pid {child.pid}) disappeared right after its start.",
+            f"Worker {worker_id} (pid {child.pid}) disappeared right after its start.",
             remedy="Something else in this program reaps children or ignores SIGCHLD. Report this as a bug.",
         )
     children.register(identity, child)
     record = record.running_as(identity)
     write_record(state_dir, record)
     return record
-
-
-def _refuse_second_copy(found: FoundWorker) -> None:
-    worker_id = found.worker_id
-    if found.identity is not None:
-        raise RefusedError(
-            f"Worker {worker_id} is already running (pid {found.identity.pid}).", remedy="Restart it instead."
-        )
-    if found.presence is Presence.UNVERIFIABLE:
-        raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
-    if found.leftovers:
-        names = ", ".join(str(member) for member in found.leftovers)
-        raise RefusedError(
-            f"Processes of an earlier start of {worker_id} are still running: {names}.", remedy="Stop it first."
-        )
-
-
-def _check_spec(spec: LaunchSpec) -> None:
-    if not spec.command or not spec.command[0]:
-        raise LaunchError(
-            f"Worker {spec.worker_id} has no command.", remedy="Set workers.ID.command in the configuration."
-        )
-    if not spec.cwd.is_dir():
-        raise LaunchError(
-            f"The working directory of worker {spec.worker_id} doesn't exist: {spec.cwd}.",
-            remedy="Create it, or fix workers.ID.cwd.",
-        )
 
 
 @contextmanager
@@ -138,48 +143,25 @@ def _opened_log(path: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _write_start_line(spec: LaunchSpec, log: int, at: str) -> None:
-    """Separate the output of this run from that of earlier ones; a full disk prevents no start."""
-    with suppress(OSError, UnreadableFileError):
-        is_open = read_output_end(spec.log_path, 1).data not in (b"", b"\n")  # its last line has no end
-        line = start_line(spec.worker_id, at) + "\n"
-        os.write(log, ("\n" + line if is_open else line).encode())
-
-
-def _spawn(spec: LaunchSpec, generation: str, log: int) -> children.Child:
-    try:
-        return children.Child(
-            list(spec.command),
-            cwd=spec.cwd,
-            env={**spec.env, GENERATION_VARIABLE: generation},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            close_fds=True,
-            **launch_options(),
-        )
-    except (OSError, ValueError) as error:
-        cause, _ = why_denied(spec.cwd, os.X_OK) if isinstance(error, PermissionError) else ("", "")
-        why = f"its working directory can't be entered: {cause}" if cause else _why(spec, error)
-        remedy = (
-            f"Let this user enter it, or change workers.{spec.worker_id}.cwd."
-            if cause
-            else f"Fix workers.{spec.worker_id}.command."
-        )
-        raise LaunchError(f"Worker {spec.worker_id} can't be started: {why}.", remedy=remedy) from error
-
-
-def _why(spec: LaunchSpec, error: OSError | ValueError) -> str:
-    """The problem of the executable; the system's error does not even say which file it means."""
-    program = spec.command[0]
+def _explain(spec: LaunchSpec, error: OSError | ValueError) -> LaunchError:
+    """The problem of the executable; the system's error doesn't even say which file it means."""
+    program, remedy = spec.command[0], f"Fix workers.{spec.worker_id}.command."
     if isinstance(error, FileNotFoundError):
         if os.sep in program and (spec.cwd / program).exists():
-            return f"{program} exists, but the interpreter in its first line doesn't"
-        where = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
-        return f"{program} doesn't exist{where}"
-    if isinstance(error, PermissionError):
-        found = shutil.which(program, path=spec.env.get("PATH", os.defpath)) if os.sep not in program else program
-        return f"{found or program} isn't executable"
-    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
-        return f"{program} isn't a program (a script needs a first line with its interpreter)"
-    return f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
+            why = f"{program} exists, but the interpreter in its first line doesn't"
+        else:
+            path = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
+            why = f"{program} doesn't exist{path}"
+    elif isinstance(error, PermissionError):
+        denied, _ = why_denied(spec.cwd, os.X_OK)
+        if denied:
+            why = f"its working directory can't be entered: {denied}"
+            remedy = f"Let this user enter it, or change workers.{spec.worker_id}.cwd."
+        else:
+            path = program if os.sep in program else shutil.which(program, path=spec.env.get("PATH", os.defpath)) or ""
+            why = f"{path or program} isn't executable"
+    elif isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        why = f"{program} isn't a program (a script needs a first line with its interpreter)"
+    else:
+        why = f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
+    return LaunchError(f"Worker {spec.worker_id} can't be started: {why}.", remedy=remedy)

@@ -127,7 +127,7 @@ class HostProcesses:
         tell whether the worker runs: then nothing was signalled.
         """
         from supervisor_core.processes.records import STOP, STUCK, forget_record, write_record
-        from supervisor_core.processes.stopping import StopReport, WorkerStop, signal_number
+        from supervisor_core.processes.stopping import StopReport, signal_number, stop_processes
 
         number = signal_number(stop_signal)
         with self._lock(worker_id, f"stopping {worker_id}").acquire(timeout=timeout + LOCK_WAIT_SECONDS):
@@ -143,7 +143,7 @@ class HostProcesses:
                     except OSError as error:  # a full disk: that it ends matters more than who judges its end
                         log.warning("couldn't record the ordered stop of %s: %s", worker_id, error)
                     crashpoints.reach("worker.stop:ordered")
-                report = WorkerStop(worker_id, record.generation, record.identity).run(number, timeout)
+                report = stop_processes(worker_id, record.generation, record.identity, number, timeout)
             if report.killed:
                 pids = [process.pid for process in report.killed]
                 about = LogEvent.WORKER_KILLED.extra(worker_id=worker_id, pids=pids)
@@ -180,6 +180,3 @@ class HostProcesses:
         path = lock_path(self._state_dir, worker_id)
         prepare_folder(self._state_dir)
         return FileLock(path, purpose)
-
-
-__all__ = ["FoundWorker", "HostProcesses", "Liveness", "Presence", "ProcessIdentity"]

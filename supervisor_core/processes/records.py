@@ -21,9 +21,9 @@ STARTING = "starting"
 RUNNING = "running"
 STUCK = "stuck"  # a stop left somebody alive; ends with the next stop that does not
 
-_WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
-
 STOP, TRIAL = "stop", "trial"
+
+_WORKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,63}")
 
 
 class StopOrder(NamedTuple):
@@ -58,14 +58,16 @@ class WorkerRecord(NamedTuple):
         return self._replace(state=RUNNING, identity=identity)
 
 
-def record_path(state_dir: Path, worker_id: str) -> Path:
+def record_path(state_dir: Path, worker_id: str, ending: str = "json") -> Path:
     """The path of a worker's record; an id that could lead elsewhere is refused."""
-    return _in_folder(state_dir, worker_id, "json")
+    if not _WORKER_ID.fullmatch(worker_id):
+        raise UsageError(f"{worker_id!r} isn't a worker id: up to 64 letters, digits, dots or hyphens, no dot first.")
+    return state_dir / "workers" / f"{worker_id}.{ending}"
 
 
 def lock_path(state_dir: Path, worker_id: str) -> Path:
     """The lock that whoever starts or stops this worker holds meanwhile."""
-    return _in_folder(state_dir, worker_id, "lock")
+    return record_path(state_dir, worker_id, "lock")
 
 
 def prepare_folder(state_dir: Path) -> None:
@@ -73,20 +75,15 @@ def prepare_folder(state_dir: Path) -> None:
     (state_dir / "workers").mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
 
 
+@lru_cache(maxsize=1024)
 def generation_prefix(state_dir: Path, worker_id: str) -> str:
-    """The prefix of all generations of this worker under this state folder.
+    """The prefix of all generations of this worker under this state folder, which stays where it is meanwhile.
 
     By it a process is found whose record was lost, and never that of another installation on the same host.
     """
     from hashlib import sha256
 
-    return sha256(f"{_resolved(state_dir)}\0{worker_id}".encode()).hexdigest()[:16]
-
-
-@lru_cache(maxsize=8)
-def _resolved(state_dir: Path) -> Path:
-    """The state folder without links; it stays where it is while a program works in it."""
-    return state_dir.resolve()
+    return sha256(f"{state_dir.resolve()}\0{worker_id}".encode()).hexdigest()[:16]
 
 
 def new_generation(state_dir: Path, worker_id: str) -> str:
@@ -101,7 +98,7 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
     if document is None:
         return None
     try:
-        record = _from_document(document)
+        record = _read_document(document)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableFileError(f"{path} isn't a worker record: {error!r}.") from None
     if record.worker_id != worker_id or not record.generation:
@@ -109,11 +106,27 @@ def read_record(state_dir: Path, worker_id: str) -> WorkerRecord | None:
     return record
 
 
+def _read_document(document: dict[str, Any]) -> WorkerRecord:
+    pid, state, order = document["pid"], document["state"], document.get("order")  # an earlier version wrote no order
+    if state not in {STARTING, RUNNING, STUCK} or (state == RUNNING and pid is None):
+        raise ValueError(f"state {state!r}, pid {pid!r}")
+    identity = None if pid is None else ProcessIdentity(int(pid), int(document["start"]), str(document["boot_id"]))
+    texts = {name: str(document[name]) for name in ("worker_id", "generation", "started_at", "log_path", "spec_hash")}
+    return WorkerRecord(
+        **texts,
+        state=state,
+        command=tuple(map(str, document["command"])),
+        identity=identity,
+        order=StopOrder(str(order["what"]), str(order["why"]), float(order["until"])) if order else None,
+        own_log_before=None if document.get("own_log_before") is None else int(document["own_log_before"]),
+    )
+
+
 def write_record(state_dir: Path, record: WorkerRecord) -> None:
-    """Put the record on the disk, whole."""
     prepare_folder(state_dir)
-    document = {name: value for name, value in record._asdict().items() if name != "identity"}
-    document |= dict.fromkeys(ProcessIdentity._fields) if record.identity is None else record.identity._asdict()
+    document = record._asdict()
+    identity: ProcessIdentity | None = document.pop("identity")
+    document |= identity._asdict() if identity else dict.fromkeys(ProcessIdentity._fields)
     document["order"] = record.order and record.order._asdict()
     write_json(record_path(state_dir, record.worker_id), document)
 
@@ -121,35 +134,3 @@ def write_record(state_dir: Path, record: WorkerRecord) -> None:
 def forget_record(state_dir: Path, worker_id: str) -> None:
     """Remove the record of a worker of which nothing is left."""
     record_path(state_dir, worker_id).unlink(missing_ok=True)
-
-
-def _from_document(document: dict[str, Any]) -> WorkerRecord:
-    identity = None
-    if document["pid"] is not None:
-        identity = ProcessIdentity(int(document["pid"]), int(document["start"]), str(document["boot_id"]))
-    if document["state"] not in {STARTING, RUNNING, STUCK} or (document["state"] == RUNNING and identity is None):
-        raise ValueError(f"state {document['state']!r}, pid {document['pid']!r}")
-    return WorkerRecord(
-        worker_id=str(document["worker_id"]),
-        generation=str(document["generation"]),
-        state=document["state"],
-        started_at=str(document["started_at"]),
-        command=tuple(str(part) for part in document["command"]),
-        log_path=str(document["log_path"]),
-        spec_hash=str(document["spec_hash"]),
-        identity=identity,
-        order=_order(document.get("order")),  # an earlier version wrote none
-        own_log_before=None if document.get("own_log_before") is None else int(document["own_log_before"]),
-    )
-
-
-def _order(document: dict[str, Any] | None) -> StopOrder | None:
-    if not document:
-        return None
-    return StopOrder(str(document["what"]), str(document["why"]), float(document["until"]))
-
-
-def _in_folder(state_dir: Path, worker_id: str, ending: str) -> Path:
-    if not _WORKER_ID.fullmatch(worker_id):
-        raise UsageError(f"{worker_id!r} isn't a worker id: up to 64 letters, digits, dots or hyphens, no dot first.")
-    return state_dir / "workers" / f"{worker_id}.{ending}"

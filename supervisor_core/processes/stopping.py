@@ -1,14 +1,10 @@
-"""Stops a worker: it is asked first, then forced, and stopped only when a fresh scan finds no process of it.
-
-The steps: the stop signal to the leader and time to obey; TERM to the rest and a moment; then all are frozen, so that
-none can fork while the others are killed; killed; and searched for again.
-"""
+"""Stops a worker: it is asked first, then forced, and stopped only when a fresh scan finds no process of it."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -74,111 +70,45 @@ def signal_number(name: str) -> int:
         raise UsageError(f"{name!r} isn't a signal on this system.", remedy="The usual one is TERM.") from None
 
 
-class WorkerStop:
-    """One stop under way. `known` is everyone ever seen, so that nobody gets lost by changing parents."""
+class WorkerMembers:
+    """The processes of one launch over several scans. Everyone ever seen stays known, so that nobody gets lost by
+    changing parents."""
 
-    def __init__(self, worker_id: str, generation: str, leader: ProcessIdentity | None) -> None:
-        self.worker_id = worker_id
+    def __init__(self, generation: str, leader: ProcessIdentity | None) -> None:
         self.generation = generation
         self.leader = leader
         self.known: dict[ProcessIdentity, WorkerProcess] = {}
-        self.killed: dict[ProcessIdentity, WorkerProcess] = {}
-        self.own_line: set[int] = set()
 
-    def run(self, stop_signal: int = TERMINATE, timeout: float = 30.0) -> StopReport:
-        """End the worker's whole set, and say how."""
-        begun = time.monotonic()
-        leader, table = self.leader, scan_processes()
-        self.own_line = table.own_line
-        if leader and leader.pid in self.own_line:
-            raise RefusedError(
-                f"Worker {self.worker_id} (pid {leader.pid}) started this program, so this program can't stop it.",
-                remedy="Stop it from another shell.",
-            )
-        ending = Ending.NOTHING
-        asked: set[ProcessIdentity] = set()
-        self._members(table)
-        if leader and not state(leader).ended:
-            ending = Ending.GRACEFUL
-            if _send(leader, stop_signal) and stop_signal == KILL and leader in self.known:
-                self.killed[leader] = self.known[leader]
-            self._await([leader], timeout)
-            asked = {leader} if stop_signal == TERMINATE else set()
-        survivors = self._members(scan_processes())
-        if unasked := [member.identity for member in survivors if member.identity not in asked]:
-            for identity in unasked:
-                _send(identity, TERMINATE)
-            self._await(unasked, REST_GRACE_SECONDS)
-        if survivors:
-            survivors = self._kill_all()
-        if ending is Ending.GRACEFUL and leader and (not state(leader).ended or leader in self.killed):
-            ending = Ending.KILLED
-        return StopReport(
-            self.worker_id,
-            ending=ending,
-            seconds=time.monotonic() - begun,
-            exit_code=children.exit_code(leader) if leader else None,
-            killed=tuple(self.killed.values()),
-            survivors=survivors,
-        )
-
-    def _members(self, table: ProcessTable) -> tuple[WorkerProcess, ...]:
+    def find(self, table: ProcessTable) -> tuple[WorkerProcess, ...]:
+        """The live ones, the leader first."""
         members = table.members(self.generation, self.leader, self.known)
         self.known.update({member.identity: member for member in members})
         return members
 
-    def _await(self, identities: Sequence[ProcessIdentity], seconds: float) -> None:
-        """Wait for their end. A frozen process obeys nothing before it continues, except being killed."""
-        for identity in identities:
-            if state(identity) is Liveness.FROZEN:
-                _send(identity, CONTINUE)
+    def wait(self, identities: Sequence[ProcessIdentity], seconds: float) -> None:
+        """Wait for the end of some of them."""
         wait_ended(identities, seconds)
         if self.leader:
             children.exit_code(self.leader)  # reaps it
 
-    def _kill_all(self) -> tuple[WorkerProcess, ...]:
-        """Freeze and kill whoever is left, and look again until nobody is, or until it does not help.
+    def freeze(self, own_line: Collection[int]) -> tuple[WorkerProcess, ...]:
+        """Freeze everyone until nobody new appears.
 
-        The leader comes last: its end orphans its group, and the kernel then wakes what is stopped there.
-        """
-        tried: set[ProcessIdentity] = set()
-        for _ in range(KILL_ROUNDS):
-            if all(member.identity in tried for member in self._members(scan_processes())):
-                break
-            left = self._freeze()
-            for member in reversed(left):
-                if _send(member.identity, KILL):
-                    self.killed[member.identity] = member
-            tried.update(member.identity for member in left)
-            wait_ended([member.identity for member in left], KILL_WAIT_SECONDS)
-            if self.leader:
-                children.exit_code(self.leader)
-        survivors = self._members(scan_processes())
-        for member in survivors:
-            self.killed.pop(member.identity, None)
-        return survivors
-
-    def _freeze(self) -> tuple[WorkerProcess, ...]:
-        """Stop everyone until nobody new appears.
-
-        Two looks in a row must agree: the first finds all of them stopped, and only what the second finds
-        as well can't have been forked behind the back of the first.
+        Two scans in a row must agree: the first finds all of them stopped, and only what the second finds as well can't
+        have been forked behind the back of the first.
         """
         deadline = time.monotonic() + FREEZE_BOUND_SECONDS
         before: set[ProcessIdentity] = set()
         frozen: set[ProcessIdentity] = set()
         quiet = False
 
-        def freeze(identity: ProcessIdentity) -> None:
-            if identity not in frozen and _send(identity, FREEZE):
+        def freeze(identity: ProcessIdentity, generation: str = self.generation) -> None:
+            ours = generation.startswith(self.generation) and identity.pid not in own_line
+            if ours and identity not in frozen and _send(identity, FREEZE):
                 frozen.add(identity)
 
-        def freeze_carrier(identity: ProcessIdentity, generation: str) -> None:
-            if generation.startswith(self.generation) and identity.pid not in self.own_line:
-                freeze(identity)
-
         while True:
-            members = self._members(ProcessTable(freeze_carrier))
+            members = self.find(ProcessTable(freeze))
             new = [member.identity for member in members if member.identity not in before]
             if (not new and quiet) or time.monotonic() >= deadline:
                 return members
@@ -190,9 +120,75 @@ class WorkerStop:
                 time.sleep(FREEZE_STEP_SECONDS)
 
 
+def stop_processes(
+    worker_id: str, generation: str, leader: ProcessIdentity | None, stop_signal: int, timeout: float
+) -> StopReport:
+    """End all processes of a launch.
+
+    1. Send the stop signal to the leader, and give it time to obey.
+    2. Send TERM to all who weren't asked yet, and give them a moment.
+    3. Freeze those who are left, so that none can fork while the others are killed, and kill them, the leader last: its
+       end orphans its group, and the kernel then wakes what is stopped there.
+    4. Search again, until nobody is left or it doesn't help.
+    """
+    started, table, members = time.monotonic(), scan_processes(), WorkerMembers(generation, leader)
+    if leader and leader.pid in table.own_line:
+        raise RefusedError(
+            f"Worker {worker_id} (pid {leader.pid}) started this program, so this program can't stop it.",
+            remedy="Stop it from another shell.",
+        )
+    members.find(table)
+    killed: dict[ProcessIdentity, WorkerProcess] = {}
+    ending, asked = Ending.NOTHING, None
+    if leader and not state(leader).ended:
+        ending = Ending.GRACEFUL
+        if _send(leader, stop_signal) and stop_signal == KILL and leader in members.known:
+            killed[leader] = members.known[leader]
+        _continue(leader)
+        members.wait([leader], timeout)
+        asked = leader if stop_signal == TERMINATE else None
+    survivors = members.find(scan_processes())
+    if unasked := [member.identity for member in survivors if member.identity != asked]:
+        for identity in unasked:
+            _send(identity, TERMINATE)
+            _continue(identity)
+        members.wait(unasked, REST_GRACE_SECONDS)
+    if survivors:
+        tried: set[ProcessIdentity] = set()
+        for _ in range(KILL_ROUNDS):
+            table = scan_processes()
+            if all(member.identity in tried for member in members.find(table)):
+                break
+            frozen = members.freeze(table.own_line)
+            for member in reversed(frozen):
+                if _send(member.identity, KILL):
+                    killed[member.identity] = member
+            tried.update(member.identity for member in frozen)
+            members.wait([member.identity for member in frozen], KILL_WAIT_SECONDS)
+        survivors = members.find(scan_processes())
+        for member in survivors:
+            killed.pop(member.identity, None)
+    if ending is Ending.GRACEFUL and leader and (not state(leader).ended or leader in killed):
+        ending = Ending.KILLED
+    return StopReport(
+        worker_id,
+        ending=ending,
+        seconds=time.monotonic() - started,
+        exit_code=children.exit_code(leader) if leader else None,
+        killed=tuple(killed.values()),
+        survivors=survivors,
+    )
+
+
 def _send(identity: ProcessIdentity, number: int) -> bool:
     """Signal it; one that we may not signal stays where it is, and is named as a survivor in the end."""
     try:
         return send(identity, number)
     except PermissionError:
         return False
+
+
+def _continue(identity: ProcessIdentity) -> None:
+    """A frozen process obeys nothing before it continues, except being killed."""
+    if state(identity) is Liveness.FROZEN:
+        _send(identity, CONTINUE)

@@ -131,23 +131,17 @@ class Pauses:
 
     def look(self, worker_id: str, flag: Pause | None, *, flag_known: bool) -> Pause | None:
         """The pause in force: the one on its way to the drive, else the flag, else the copy."""
-        copy = self._copy(worker_id)
-        if self._secret and flag_known:
-            return self._held(worker_id, copy, flag)
-        stays = copy.get("waits") or (flag is None and self._is_of_another_drive(copy))
-        return flag if flag_known and not stays else _pause(copy.get("pause"))
+        copy = self._read_copy(worker_id)
+        return self._in_force(worker_id, copy, flag) if flag_known else _pause(copy.get("pause"))
 
     def differs(self, worker_id: str, flag: Pause | None) -> bool:
         """True if somebody has changed the flag by hand, so that `read` has something to do."""
-        copy = self._copy(worker_id)
-        if copy.get("waits") or (flag is None and self._is_of_another_drive(copy)):
+        copy = self._read_copy(worker_id)
+        if self._outlasts_flag(copy, flag):
             return False
-        held = self._held(worker_id, copy, flag) if self._secret else _pause(copy.get("pause"))
-        return flag != held if self._secret else (flag is None) != (held is None)
-
-    def unsettled(self, worker_id: str) -> bool:
-        """True if the drive doesn't have the current state yet."""
-        return bool(self._copy(worker_id).get("waits"))
+        if self._secret:
+            return flag != self._in_force(worker_id, copy, flag)
+        return (flag is None) != (_pause(copy.get("pause")) is None)
 
     def changed_at(self, worker_id: str) -> datetime | None:
         """The time of the last known pause or resume; None without one."""
@@ -159,85 +153,93 @@ class Pauses:
     def preview(self, worker_id: str) -> Pause | None:
         """The result of `read`, without changing anything, for callers that don't own the worker."""
         try:
-            return self.look(worker_id, self._ask(worker_id), flag_known=True)
+            flag = self._read_flag(worker_id)
         except (DriveUnavailable, OSError):
-            return _pause(self._copy(worker_id).get("pause"))
+            return self.look(worker_id, None, flag_known=False)
+        return self.look(worker_id, flag, flag_known=True)
 
     def read(self, worker_id: str) -> Pause | None:
-        """The pause of this worker, or None. Asks the drive if it responds, and updates the copy.
+        """The pause of this worker, or None. Asks the drive if it responds, and updates the copy or restores the flag.
 
         While the drive is away, the copy decides. It doesn't know flags made by hand meanwhile; a worker that is
         started sees such a flag itself once the drive is back.
         """
-        copy = self._copy(worker_id)
-        held = _pause(copy.get("pause"))
+        copy = self._read_copy(worker_id)
+        known = _pause(copy.get("pause"))
         if copy.get("waits"):
             self.settle(worker_id)
-            return held
+            return known
         try:
-            found = self._ask(worker_id)
+            flag = self._read_flag(worker_id)
         except (DriveUnavailable, OSError):
-            return held
-        if found is None and self._is_of_another_drive(copy):
-            self._tell(worker_id, held)
-            return held
-        follow = self._guard if self._secret else self._follow
-        return follow(worker_id, copy, found)
+            return known
+        if self._outlasts_flag(copy, flag):
+            self._write_flag(worker_id, known)
+            return known
+        pause = self._in_force(worker_id, copy, flag)
+        if self._read_copy(worker_id) != copy:  # it was changed meanwhile
+            return pause
+        if flag != pause:
+            self._restore(worker_id, copy, flag, pause)
+        elif pause != known or (pause is not None and copy.get("drive") != self._drive_id()):
+            came_or_went = not self._secret and (pause is None) != (known is None)
+            if not came_or_went or self._record(worker_id, flag, flag, refused=False):
+                self._write_copy(worker_id, pause, waits=False)
+        return pause
 
-    def _guard(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
-        """With a secret: the copy counts, and the flag is restored."""
-        held = self._held(worker_id, copy, found)
-        if self._copy(worker_id) != copy:  # it was changed meanwhile
-            return held
-        if found != held:
-            self._put_back(worker_id, copy, found, held)
-        elif _pause(copy.get("pause")) != held or (held is not None and copy.get("drive") != self._drive_id()):
-            self._write_copy(worker_id, held, waits=False)
-        return held
+    def set(self, worker_id: str, pause: Pause | None) -> PauseResult:
+        """Pause or resume the worker. It counts from now on, also while the drive is away."""
+        pause = self._signed(worker_id, pause) if pause else None
+        self._write_copy(worker_id, pause, waits=True)
+        crashpoints.reach("pause.copy:after")
+        return self._write_flag(worker_id, pause)
 
-    def _follow(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None) -> Pause | None:
-        """Without a secret: the flag counts, and the copy follows it."""
-        held = _pause(copy.get("pause"))
-        news = found != held or (found is not None and copy.get("drive") != self._drive_id())
-        if news and self._copy(worker_id) == copy:  # else it was changed meanwhile
-            came_or_went = (found is None) != (held is None)
-            if not came_or_went or self._record(worker_id, found, found, refused=False):
-                self._write_copy(worker_id, found, waits=False)
-        return found
+    def settle(self, worker_id: str) -> PauseResult:
+        """Write a pending change to the drive."""
+        copy = self._read_copy(worker_id)
+        if not copy.get("waits"):
+            return PauseResult(on_drive=True)
+        return self._write_flag(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
 
-    def _held(self, worker_id: str, copy: Mapping[str, Any], flag: Pause | None) -> Pause | None:
-        """With a secret: the copy, or without one, as in a new state folder, a flag that we signed."""
-        if copy:
+    def _outlasts_flag(self, copy: Mapping[str, Any], flag: Pause | None) -> bool:
+        """True if the copy counts whatever the flag says: the drive doesn't have it yet, or was replaced since. A
+        missing flag on a new drive doesn't end a pause."""
+        is_of_other_drive = copy.get("pause") and copy.get("drive") and copy.get("drive") != self._drive_id()
+        return bool(copy.get("waits") or (flag is None and is_of_other_drive))
+
+    def _in_force(self, worker_id: str, copy: Mapping[str, Any], flag: Pause | None) -> Pause | None:
+        """Without a secret, the flag counts; with one, the copy does. Without a copy, as in a new state folder, a flag
+        that we signed counts."""
+        if self._outlasts_flag(copy, flag) or (self._secret and copy):
             return _pause(copy.get("pause"))
-        if flag is None:
-            return None
-        given = flag.signature.encode("utf-8", "backslashreplace")
-        return flag if hmac.compare_digest(given, self._signed(worker_id, flag).signature.encode()) else None
+        if not self._secret or flag is None:
+            return flag
+        signature = flag.signature.encode("utf-8", "backslashreplace")
+        return flag if hmac.compare_digest(signature, self._signed(worker_id, flag).signature.encode()) else None
 
-    def _put_back(self, worker_id: str, copy: Mapping[str, Any], found: Pause | None, held: Pause | None) -> None:
+    def _restore(self, worker_id: str, copy: Mapping[str, Any], flag: Pause | None, pause: Pause | None) -> None:
         """Restore the flag. It's recorded once an hour, and logged each time."""
         last, now = copy.get("restored_at"), datetime.now(UTC)
         age = RESTORED_AGAIN
         with suppress(ValueError):
             age = now - from_text(str(last))
         if not timedelta() <= age < RESTORED_AGAIN:
-            if not self._record(worker_id, found, held, refused=True):
+            if not self._record(worker_id, flag, pause, refused=True):
                 return
             last = to_text(now)
         log.error("the pause flag of %s was changed by hand on the drive; restored it", worker_id)
-        self._write_copy(worker_id, held, waits=True, restored_at=last)
-        self._tell(worker_id, held, restored_at=last)
+        self._write_copy(worker_id, pause, waits=True, restored_at=last)
+        self._write_flag(worker_id, pause, restored_at=last)
 
-    def _record(self, worker_id: str, found: Pause | None, held: Pause | None, *, refused: bool) -> bool:
+    def _record(self, worker_id: str, flag: Pause | None, restored: Pause | None, *, refused: bool) -> bool:
         """True if the change is recorded. If that fails, the next `read` retries; the pause itself doesn't wait."""
-        if self.hand_made is None:
-            return True
-        path = pause_flag_path(self._folder, worker_id)
-        try:
-            self.hand_made(PauseFlagChange(worker_id, path, found, held, refused))
-        except SupervisorError as error:
-            log.warning("couldn't record that the pause flag of %s was changed by hand: %s", worker_id, error)
-            return False
+        if self.hand_made is not None:
+            path = pause_flag_path(self._folder, worker_id)
+            try:
+                self.hand_made(PauseFlagChange(worker_id, path, flag, restored, refused))
+            except SupervisorError as error:
+                log.warning("couldn't record that the pause flag of %s was changed by hand: %s", worker_id, error)
+                return False
         return True
 
     def _signed(self, worker_id: str, pause: Pause) -> Pause:
@@ -246,51 +248,50 @@ class Pauses:
         about = {"supervisor_id": self._supervisor_id, "worker_id": worker_id}
         return pause._replace(signature=sign({**pause.facts(), **about}, self._secret))
 
-    def set(self, worker_id: str, pause: Pause | None) -> PauseResult:
-        """Pause or resume the worker. It counts from now on, also while the drive is away."""
-        pause = self._signed(worker_id, pause) if pause else None
-        self._write_copy(worker_id, pause, waits=True)
-        crashpoints.reach("pause.copy:after")
-        return self._tell(worker_id, pause)
-
-    def settle(self, worker_id: str) -> PauseResult:
-        """Write a pending change to the drive."""
-        copy = self._copy(worker_id)
-        if not copy.get("waits"):
-            return PauseResult(on_drive=True)
-        return self._tell(worker_id, _pause(copy.get("pause")), copy.get("restored_at"))
-
-    def _ask(self, worker_id: str) -> Pause | None:
-        return self._drive.call(_read_flag, self._drive, self._folder, worker_id)
-
-    def _is_of_another_drive(self, copy: Mapping[str, Any]) -> bool:
-        """True if the drive was replaced since. A missing flag on a new drive doesn't end a pause."""
-        return bool(copy.get("pause") and copy.get("drive")) and copy.get("drive") != self._drive_id()
-
     def _drive_id(self) -> str:
         try:
             return self._drive.known_id()
         except DriveUnavailable:
             return ""
 
-    def _tell(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> PauseResult:
-        document = {"worker_id": worker_id, **pause._asdict()} if pause else None
+    def _read_flag(self, worker_id: str) -> Pause | None:
+        def read() -> Pause | None:
+            self._drive.confirm()
+            (flag,) = read_flags(self._drive.root, self._folder, [worker_id])
+            if flag is None:
+                self._drive.confirm()  # one that was unmounted meanwhile has no flags
+            return flag
+
+        return self._drive.call(read)
+
+    def _write_flag(self, worker_id: str, pause: Pause | None, restored_at: object = None) -> PauseResult:
+        """Bring the flag to the drive, and note in the copy that it's there."""
+
+        def write() -> None:
+            name = pause_flag_path(self._folder, worker_id).name
+            with drive_files.open_folder(self._drive.root, self._folder) as folder:
+                folder.set_folder_aside(name)  # else it holds up every pause and resume
+                if pause is None:
+                    folder.remove(name)
+                else:
+                    document = {"worker_id": worker_id, **pause._asdict()}
+                    folder.write(name, json_text(document).encode(), self._mode)
+
         try:
             self._drive.make_folder(self._folder)
-            self._drive.call(_write_flag, self._drive.root, self._folder, worker_id, document, self._mode)
+            self._drive.call(write)
         except (DriveUnavailable, OSError) as error:
             return PauseResult(on_drive=False, problem=str(error))
         crashpoints.reach("pause.flag:after")
         self._write_copy(worker_id, pause, waits=False, restored_at=restored_at)
         return PauseResult(on_drive=True)
 
-    def _copy(self, worker_id: str) -> Mapping[str, Any]:
+    def _read_copy(self, worker_id: str) -> Mapping[str, Any]:
         return read_json(self._home / f"{worker_id}.json", tolerant=True) or {}
 
     def _write_copy(self, worker_id: str, pause: Pause | None, *, waits: bool, restored_at: object = None) -> None:
         self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        said = pause._asdict() if pause else None
-        document: dict[str, Any] = {"pause": said, "waits": waits, "drive": self._drive_id()}
+        document: dict[str, Any] = {"pause": pause and pause._asdict(), "waits": waits, "drive": self._drive_id()}
         if restored_at is not None:
             document["restored_at"] = restored_at
         write_json(self._home / f"{worker_id}.json", document)
@@ -319,22 +320,3 @@ def read_flags(root: Path, folder: Path, worker_ids: Sequence[str]) -> list[Paus
                         document = parse_json(folder / name, opened.read(name, MAX_JSON_BYTES))
                         flags[number] = _pause(document) or Pause()
     return flags
-
-
-def _read_flag(drive: Drive, folder: Path, worker_id: str) -> Pause | None:
-    """The flag. The drive is checked before and after, since one that was unmounted has no flags."""
-    drive.confirm()
-    (found,) = read_flags(drive.root, folder, [worker_id])
-    if found is None:
-        drive.confirm()
-    return found
-
-
-def _write_flag(root: Path, folder: Path, worker_id: str, document: object | None, mode: int) -> None:
-    name = pause_flag_path(folder, worker_id).name
-    with drive_files.open_folder(root, folder) as opened:
-        opened.set_folder_aside(name)  # else it holds up every pause and resume
-        if document is None:
-            opened.remove(name)
-        else:
-            opened.write(name, json_text(document).encode(), mode)

@@ -12,10 +12,10 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from supervisor_core.common.errors import describe
@@ -68,8 +68,7 @@ OffLoop = Callable[..., Awaitable[Any]]
 """Calls its first argument with the others in a thread; awaiting it gives the result."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeAnswer:
+class ProbeAnswer(NamedTuple):
     """Whether the probe passed, and the response in words without secrets: `it answered 500 Internal Server Error`."""
 
     ok: bool
@@ -77,7 +76,7 @@ class ProbeAnswer:
 
 
 class _BadAnswer(Exception):
-    """The response is bad; the words say why."""
+    """The response is bad; the message says why."""
 
 
 def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> str:
@@ -86,12 +85,12 @@ def name_of(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettin
         return str(probe.http)
     if probe.tcp is not None:
         return f"tcp {probe.tcp}"
-    words = probe.exec or ()
-    shown = [os.path.basename(words[0])]  # noqa: PTH119 (a word, which need not be a path of this system)
-    if words[0] == "{python}":  # which program it is says the script or the module
-        first = next((number for number, word in enumerate(words[1:], 1) if not word.startswith("-")), 0)
-        shown = ["python", *words[1 : first + 1]]
-    return one_line(masked(" ".join(config.fill(worker, shown)), config.secrets), LONGEST_NAME)
+    command = probe.exec or ()
+    name = [os.path.basename(command[0])]  # noqa: PTH119 (it need not be a path of this system)
+    if command[0] == "{python}":  # which program it is says the script or the module
+        first = next((number for number, text in enumerate(command[1:], 1) if not text.startswith("-")), 0)
+        name = ["python", *command[1 : first + 1]]
+    return one_line(masked(" ".join(config.fill(worker, name)), config.secrets), LONGEST_NAME)
 
 
 async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings, off_loop: OffLoop) -> ProbeAnswer:
@@ -101,38 +100,36 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
     a program that can't be started, because its folder is on a drive that hangs, may take longer; the caller must not
     run it again before it has returned.
     """
+    ok = False
     try:
         if probe.exec is not None:
-            ok, words = await off_loop(_run, config, worker, probe)
+            ok, message = await off_loop(_run, config, worker, probe)
         else:
             async with asyncio.timeout(probe.timeout):
                 get = _get(probe, config.network, off_loop) if probe.http else None
-                ok, words = await (get or _connect(probe, off_loop))
+                ok, message = await (get or _connect(probe, off_loop))
     except TimeoutError:
-        ok, words = False, f"no response within {probe.timeout:g} s"
-    except _BadAnswer as answer:
-        ok, words = False, str(answer)
+        message = f"no response within {probe.timeout:g} s"
     except NetworkError as error:
-        ok, words = False, error.message.rstrip(".")
-    except ProgramError as error:
-        ok, words = False, str(error)
+        message = error.message.rstrip(".")
+    except (_BadAnswer, ProgramError) as error:
+        message = str(error)
     except OSError as error:
-        ok, words = False, _trouble(error)
+        message = _explain(error)
     except ValueError:  # a name that no resolver takes
-        ok, words = False, "the address is invalid"
-    return ProbeAnswer(ok, one_line(masked(words, config.secrets), LONGEST_WORDS))
+        message = "the address is invalid"
+    return ProbeAnswer(ok, one_line(masked(message, config.secrets), LONGEST_WORDS))
 
 
 def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> tuple[bool, str]:
-    words = config.fill(worker, probe.exec or ())
-    env = config.environment_for(worker)
-    ran = run_command(words, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
+    command, env = config.fill(worker, probe.exec or ()), config.environment_for(worker)
+    ran = run_command(command, cwd=worker.cwd, env=env, timeout=probe.timeout, keep_bytes=KEPT_BYTES)
     if ran.timed_out:
         return False, f"timed out after {probe.timeout:g} s"
     if ran.ok:
         return True, "exited (code 0)"
-    said = (ran.errors.strip() or ran.output.strip()).splitlines()
-    return False, exit_in_words(ran.exit_code) + (f": {said[-1].strip()}" if said else "")
+    output = (ran.errors.strip() or ran.output.strip()).splitlines()
+    return False, exit_in_words(ran.exit_code) + (f": {output[-1].strip()}" if output else "")
 
 
 async def _connect(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
@@ -140,14 +137,14 @@ async def _connect(probe: ProbeSettings, off_loop: OffLoop) -> tuple[bool, str]:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + probe.timeout
     addresses = await _addresses(name.strip("[]"), int(port), off_loop)
-    for number, address in enumerate(addresses, 1):
+    for number, address in enumerate(addresses):
         try:
-            async with asyncio.timeout((deadline - loop.time()) / (len(addresses) - number + 1)):
+            async with asyncio.timeout((deadline - loop.time()) / (len(addresses) - number)):
                 _, writer = await asyncio.open_connection(address, int(port))
             writer.transport.abort()
             break
         except OSError:  # a timeout is one as well
-            if number == len(addresses):
+            if address == addresses[-1]:
                 raise
     return True, "accepts connections"
 
@@ -193,39 +190,19 @@ async def _addresses(host: str, port: int, off_loop: OffLoop) -> list[str]:
     with suppress(ValueError):
         return [str(ipaddress.ip_address(host))]
     try:
-        found = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        records = await off_loop(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except socket.gaierror as error:
         raise _BadAnswer(f"{host} can't be resolved: {error.strerror}") from None
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in records))
 
 
-def _trouble(error: OSError) -> str:
+def _explain(error: OSError) -> str:
     if rejected := certificate_problem(error):
         return rejected
     if isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError):
         return f"TLS failed: {getattr(error.__cause__ or error, 'reason', None) or error}"
     reason = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
     return f"connection failed: {reason}"
-
-
-@dataclass(slots=True)
-class Tally:
-    """The failures in a row of one probe; `needed` of them count as failing."""
-
-    name: str
-    needed: int
-    failures: int = 0
-    words: str = ""
-
-    def count(self, answer: ProbeAnswer) -> None:
-        self.failures, self.words = 0 if answer.ok else self.failures + 1, answer.words
-
-    def failing(self) -> str:
-        """The failure in words; empty if it passes."""
-        if self.failures < self.needed:
-            return ""
-        often = "failed" if self.failures == 1 else f"failed {self.failures} times in a row"
-        return f"probe {self.name} {often}: {self.words}"
 
 
 def first_wait(worker_id: str, number: int, interval: float, age_seconds: float) -> float:
@@ -235,12 +212,28 @@ def first_wait(worker_id: str, number: int, interval: float, age_seconds: float)
 
 
 @dataclass(slots=True, eq=False)
+class _Probe:
+    settings: ProbeSettings
+    name: str
+    failures: int = 0
+    """In a row; so many as the settings say count as failing."""
+    message: str = ""
+
+    def failing(self) -> str:
+        """The failure in words; empty if it passes."""
+        if self.failures < self.settings.failures:
+            return ""
+        often = "failed" if self.failures == 1 else f"failed {self.failures} times in a row"
+        return f"probe {self.name} {often}: {self.message}"
+
+
+@dataclass(slots=True, eq=False)
 class _Watch:
     """A probed process. Other threads only read `failing`: the probes that failed often enough, in words."""
 
     worker: WorkerSettings
     identity: ProcessIdentity
-    tallies: list[Tally]
+    probes: list[_Probe]
     failing: str = ""
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -265,27 +258,28 @@ class Prober:
         self._changed = changed
         self._watches: dict[str, _Watch] = {}
         self._running = False
-        self._asking: set[asyncio.Task[ProbeAnswer]] = set()
-        self._lanes = {
+        self._answers: set[asyncio.Task[ProbeAnswer]] = set()
+        self._limits = {
             (True, True): asyncio.Semaphore(PROGRAMS_AT_ONCE),
             (True, False): asyncio.Semaphore(PROGRAMS_AGAIN_AT_ONCE),
             (False, True): asyncio.Semaphore(CONNECTIONS_AT_ONCE),
             (False, False): asyncio.Semaphore(CONNECTIONS_AGAIN_AT_ONCE),
         }
+        """By whether it's a program, and whether it passed last."""
 
     def worker(self, worker_id: str, worker: WorkerSettings, identity: ProcessIdentity | None) -> None:
-        there = self._watches.get(worker_id)
-        if there is not None and there.identity == identity and there.worker.probes == worker.probes:
-            there.worker = worker
+        """Probe this process of the worker from now on."""
+        watch = self._watches.get(worker_id)
+        if watch is not None and watch.identity == identity and watch.worker.probes == worker.probes:
+            watch.worker = worker
             return
         self.forget(worker_id)
-        if identity is None or not worker.probes:
-            return
-        config = self._parts.host.config
-        tallies = [Tally(name_of(config, worker, probe), probe.failures) for probe in worker.probes]
-        self._watches[worker_id] = watch = _Watch(worker, identity, tallies)
-        if self._running:
-            self._begin(watch)
+        if identity is not None and worker.probes:
+            config = self._parts.host.config
+            probes = [_Probe(settings, name_of(config, worker, settings)) for settings in worker.probes]
+            self._watches[worker_id] = watch = _Watch(worker, identity, probes)
+            if self._running:
+                self._start(watch)
 
     def forget(self, worker_id: str) -> None:
         """Stop probing the worker and forget its results."""
@@ -303,72 +297,64 @@ class Prober:
         self._running = True
         try:
             for watch in self._watches.values():
-                self._begin(watch)
+                self._start(watch)
             await stopping.wait()
         finally:
             self._running = False
-            tasks = [task for watch in self._watches.values() for task in watch.tasks]
+            tasks: set[asyncio.Task[Any]] = {task for watch in self._watches.values() for task in watch.tasks}
             for watch in self._watches.values():
                 watch.tasks.clear()
             for task in tasks:
                 task.cancel()
-            await _ended(tasks, END_SECONDS)
-            await _ended(self._asking, END_SECONDS)
+            tasks |= self._answers
+            if tasks:
+                _, unfinished = await asyncio.wait(tasks, timeout=END_SECONDS)
+                for task in unfinished:
+                    task.cancel()
+                await asyncio.wait(tasks)
 
-    def _begin(self, watch: _Watch) -> None:
-        for number, probe in enumerate(watch.worker.probes):
+    def _start(self, watch: _Watch) -> None:
+        for number, probe in enumerate(watch.probes):
             work = self._repeat(watch, number, probe)
             watch.tasks.append(asyncio.create_task(work, name=f"probe {watch.worker.id}/{number}"))
 
-    async def _repeat(self, watch: _Watch, number: int, probe: ProbeSettings) -> None:
+    async def _repeat(self, watch: _Watch, number: int, probe: _Probe) -> None:
+        settings, loop = probe.settings, asyncio.get_running_loop()
         age = age_seconds(watch.identity.start)
-        await asyncio.sleep(first_wait(watch.worker.id, number, probe.interval, age))
-        loop = asyncio.get_running_loop()
-        asked: asyncio.Task[ProbeAnswer] | None = None
+        await asyncio.sleep(first_wait(watch.worker.id, number, settings.interval, age))
+        task: asyncio.Task[ProbeAnswer] | None = None
         while True:
-            async with self._lanes[probe.exec is not None, watch.tallies[number].failures == 0]:
-                begun, since = loop.time(), since_boot()
-                if asked is None:
-                    asked = asyncio.create_task(ask(self._parts.host.config, watch.worker, probe, self._blocking))
-                    self._asking.add(asked)
-                    asked.add_done_callback(self._asking.discard)
+            async with self._limits[settings.exec is not None, probe.failures == 0]:
+                started, since = loop.time(), since_boot()
+                if task is None:
+                    task = asyncio.create_task(ask(self._parts.host.config, watch.worker, settings, self._blocking))
+                    self._answers.add(task)
+                    task.add_done_callback(self._answers.discard)
                 try:  # one that doesn't return must not keep its slot
-                    await asyncio.wait({asked}, timeout=probe.timeout + MARGIN_SECONDS)
+                    await asyncio.wait({task}, timeout=settings.timeout + MARGIN_SECONDS)
                 except asyncio.CancelledError:
-                    if probe.exec is None:  # a program goes on in its thread, and had better be seen to its end
-                        asked.cancel()
+                    if settings.exec is None:  # a program goes on in its thread, and had better be seen to its end
+                        task.cancel()
                     raise
-            if not asked.done():
+            if not task.done():
                 answer = ProbeAnswer(False, "the probe is stuck: its folder doesn't respond")
-            elif error := asked.exception():
+            elif error := task.exception():
                 log.error("a probe failed unexpectedly", exc_info=error)
-                answer, asked = ProbeAnswer(False, f"unexpected error: {describe(error)}"), None
+                answer, task = ProbeAnswer(False, f"unexpected error: {describe(error)}"), None
             else:
-                answer, asked = asked.result(), None
-            if answer.ok or self._lag(since_boot() - since) < EXCUSED * probe.timeout:
-                self._count(watch, number, answer)
-            await asyncio.sleep(max(0.0, probe.interval - (loop.time() - begun)))
+                answer, task = task.result(), None
+            if answer.ok or self._lag(since_boot() - since) < EXCUSED * settings.timeout:
+                probe.failures, probe.message = 0 if answer.ok else probe.failures + 1, answer.words
+                self._update(watch)
+            await asyncio.sleep(max(0.0, settings.interval - (loop.time() - started)))
 
-    def _count(self, watch: _Watch, number: int, answer: ProbeAnswer) -> None:
-        watch.tallies[number].count(answer)
-        before, watch.failing = watch.failing, "; ".join(filter(None, (tally.failing() for tally in watch.tallies)))
+    def _update(self, watch: _Watch) -> None:
+        before, watch.failing = watch.failing, "; ".join(filter(None, (probe.failing() for probe in watch.probes)))
         worker_id, failing = watch.worker.id, watch.failing
-        if bool(failing) == bool(before):
-            return
-        self._changed(worker_id)
-        if failing:
+        if failing and not before:
             about = LogEvent.PROBE_FAILED.extra(worker_id=worker_id, reason=failing)
             log.warning("%s: %s", worker_id, failing, extra=about)
-        else:
+        elif before and not failing:
             log.info("%s: all probes pass again", worker_id, extra=LogEvent.PROBE_PASSED.extra(worker_id=worker_id))
-
-
-async def _ended(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
-    """Wait for these tasks up to a limit, and then cancel them."""
-    left = set(tasks)
-    if left:
-        _, left = await asyncio.wait(left, timeout=seconds)
-    for task in left:
-        task.cancel()
-    if left:
-        await asyncio.wait(left)
+        if bool(failing) != bool(before):
+            self._changed(worker_id)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from supervisor_core.common.errors import SupervisorError
@@ -27,10 +26,10 @@ from supervisor_core.storage.tables import TEAM_NAME, WORKER_ID, team_members, t
 
 T = TypeVar("T")
 
-_IDS = uuid.UUID("6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10")
-"""The namespace of the ids of teams."""
+_NAMESPACE = uuid.UUID("6f0c2f3e-2d0a-4a55-9a3f-5f9e2b7f4c10")
+"""A team's id comes from its name, so that a new ledger has the same ids."""
 
-LATELY = timedelta(days=7)
+FORMER_MEMBER_TIME = timedelta(days=7)
 """The time for which a former member is shown."""
 
 
@@ -76,7 +75,7 @@ class MemberRow:
     agent_id: str
     role: MemberRole
     joined_at: datetime
-    left_at: datetime | None
+    left_at: datetime | None = None
 
     @property
     def active(self) -> bool:
@@ -109,20 +108,21 @@ class TeamManager:
             _check(agent_id, "id of an agent", WORKER_ID)
         now = self._clock()
 
-        def work(connection: Connection) -> TeamRow:
-            for known in _teams(connection, teams.c.supervisor_id == self.supervisor_id, teams.c.name == name):
-                ended = " It was removed; its name is reserved for its history." if known.ended_at else ""
+        def create(connection: Connection) -> TeamRow:
+            for team in _read_teams(connection, teams.c.supervisor_id == self.supervisor_id, teams.c.name == name):
+                ended = " It was removed; its name is reserved for its history." if team.ended_at else ""
                 raise TeamError(f"Team {name} already exists.{ended}", remedy="Choose another name.")
-            team_id = _create(connection, self.supervisor_id, name, now, description, objective, config)
+            values: dict[str, Any] = {"description": description, "config_json": canonical_json(dict(config or {}))}
+            team_id = _create_team(connection, self.supervisor_id, name, now, objective=objective, **values)
             for agent_id in agents:
                 self._join(connection, team_id, agent_id, MemberRole.MEMBER, now)
             return self._team(connection, team_id)
 
-        return self._write(work)
+        return self._write(create)
 
     def get_teams(self) -> list[TeamRow]:
         """The teams by name, without those that were removed from the configuration."""
-        return self._database.read(lambda connection: current_teams(connection, self.supervisor_id))
+        return self._database.read(lambda connection: _current_teams(connection, self.supervisor_id))
 
     def get_team_members(self, team_id: str) -> list[MemberRow]:
         """The members of the team and those who left it, each once; only the latter have a `left_at`."""
@@ -132,7 +132,7 @@ class TeamManager:
     def get_team_history(self, team_id: str) -> list[MemberRow]:
         """Every time of a member in the team, the oldest first."""
         own = (team_members.c.supervisor_id == self.supervisor_id, team_members.c.team_id == team_id)
-        return self._database.read(lambda connection: _member_rows(connection, *own))
+        return self._database.read(lambda connection: _read_members(connection, *own))
 
     def add_agent_to_team(self, team_id: str, agent_id: str, role: str = "MEMBER") -> MemberRow:
         """Add a member; `ValueError` if it's already in a team, this one included."""
@@ -141,7 +141,7 @@ class TeamManager:
             raise TeamError(f"The role of a member must be one of {', '.join(MemberRole)}, not {role!a}.")
         now = self._clock()
 
-        def work(connection: Connection) -> MemberRow:
+        def add(connection: Connection) -> MemberRow:
             team = self._team(connection, team_id)
             if team.ended_at is not None:
                 raise TeamError(
@@ -149,12 +149,12 @@ class TeamManager:
                 )
             return self._join(connection, team_id, agent_id, MemberRole(role), now)
 
-        return self._write(work)
+        return self._write(add)
 
     def remove_agent_from_team(self, team_id: str, agent_id: str) -> bool:
         """Remove a member, who may join again; False if it isn't in this team."""
         now = self._clock()
-        return self._database.write(lambda connection: _remove(connection, self.supervisor_id, team_id, agent_id, now))
+        return self._write(lambda connection: _leave(connection, self.supervisor_id, team_id, agent_id, now))
 
     def get_team_status(self) -> dict[str, Any]:
         """The supervisor's recorded status, None if it never ran, and its teams with their sizes.
@@ -164,21 +164,23 @@ class TeamManager:
 
         def read(connection: Connection) -> dict[str, Any]:
             row = supervisors.find(connection, self.supervisor_id)
-            ever, active = func.count(team_members.c.agent_id.distinct()), func.count(team_members.c.active_agent_id)
-            query = select(team_members.c.team_id, ever, active).group_by(team_members.c.team_id)
-            query = query.where(team_members.c.supervisor_id == self.supervisor_id)
-            counts = {team_id: (ever, active) for team_id, ever, active in connection.execute(query)}
-            shown = []
-            for team in current_teams(connection, self.supervisor_id):
-                members, now = counts.get(team.team_id, (0, 0))
-                facts = {"team_id": team.team_id, "team_name": team.name, "objective": team.objective}
-                shown.append({**facts, "member_count": members, "active_members": now})
+            members = _read_members(connection, team_members.c.supervisor_id == self.supervisor_id)
+            documents = [
+                {
+                    "team_id": team.team_id,
+                    "team_name": team.name,
+                    "objective": team.objective,
+                    "member_count": len({member.agent_id for member in members if member.team_id == team.team_id}),
+                    "active_members": sum(member.active for member in members if member.team_id == team.team_id),
+                }
+                for team in _current_teams(connection, self.supervisor_id)
+            ]
             return {
                 "supervisor_id": self.supervisor_id,
                 "status": str(row.status) if row else None,
-                "teams": shown,
-                "total_teams": len(shown),
-                "total_members": sum(team["active_members"] for team in shown),
+                "teams": documents,
+                "total_teams": len(documents),
+                "total_members": sum(document["active_members"] for document in documents),
             }
 
         return self._database.read(read)
@@ -192,54 +194,59 @@ class TeamManager:
         now, supervisor_id = self._clock(), self.supervisor_id
         assigned = {worker.id: worker.team for worker in config.workers.values() if worker.team}
 
-        def work(connection: Connection) -> list[str]:
+        def update_team(connection: Connection, team_id: str, **values: object) -> None:
+            connection.execute(update(teams).where(teams.c.team_id == team_id).values(updated_at=now, **values))
+
+        def sync(connection: Connection) -> list[str]:
             changes: list[str] = []
-            known = {team.name: team for team in _teams(connection, teams.c.supervisor_id == supervisor_id)}
-            names = {team.team_id: name for name, team in known.items()}
+            known = {team.name: team for team in _read_teams(connection, teams.c.supervisor_id == supervisor_id)}
             ids = {}
             for name, settings in config.teams.items():
-                team, objective = known.get(name), settings.objective or None
+                team = known.get(name)
+                values: dict[str, Any] = {"objective": settings.objective or None, "configured": True}
                 if team is None:
                     changes.append(f"added team {name}")
-                    ids[name] = _create(connection, supervisor_id, name, now, objective=objective, configured=True)
+                    ids[name] = _create_team(connection, supervisor_id, name, now, **values)
                     continue
                 ids[name] = team.team_id
-                if (team.objective, team.configured, team.ended_at) != (objective, True, None):
+                if (team.objective, team.configured, team.ended_at) != (*values.values(), None):
                     changes.append(f"{'restored' if team.ended_at else 'changed'} team {name}")
-                    _update(connection, team.team_id, now, ended_at=None, objective=objective, configured=True)
+                    update_team(connection, team.team_id, ended_at=None, **values)
             for name, team in known.items():
                 if team.configured and team.ended_at is None and name not in config.teams:
                     changes.append(f"removed team {name}")
-                    _update(connection, team.team_id, now, ended_at=now)
-            by_hand = {team.team_id for team in known.values() if not team.configured and team.name not in ids}
+                    update_team(connection, team.team_id, ended_at=now)
+            names = {team.team_id: name for name, team in known.items()}
+            by_hand = {team.team_id for name, team in known.items() if not team.configured and name not in ids}
             staying = set()
-            for agent_id, member in _active_members(connection, supervisor_id).items():
-                team_name = assigned.get(agent_id, "")
-                if member.team_id == ids.get(team_name) or (not team_name and member.team_id in by_hand):
+            active = team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id.is_not(None)
+            for member in sorted(_read_members(connection, *active), key=lambda member: member.agent_id):
+                agent_id, name = member.agent_id, assigned.get(member.agent_id, "")
+                if member.team_id == ids.get(name) or (not name and member.team_id in by_hand):
                     staying.add(agent_id)
-                    continue
-                changes.append(f"{agent_id} left team {names[member.team_id]}")
-                _remove(connection, supervisor_id, member.team_id, agent_id, now)
+                else:
+                    changes.append(f"{agent_id} left team {names[member.team_id]}")
+                    _leave(connection, supervisor_id, member.team_id, agent_id, now)
             for agent_id, name in assigned.items():
                 if agent_id not in staying:
                     changes.append(f"{agent_id} joined team {name}")
                     add_member(connection, supervisor_id, ids[name], agent_id, MemberRole.MEMBER, now)
             return changes
 
-        return self._write(work)
+        return self._write(sync)
 
     def _team(self, connection: Connection, team_id: str) -> TeamRow:
-        for team in _teams(connection, teams.c.supervisor_id == self.supervisor_id, teams.c.team_id == team_id):
+        for team in _read_teams(connection, teams.c.supervisor_id == self.supervisor_id, teams.c.team_id == team_id):
             return team
         raise TeamError(f"Supervisor {self.supervisor_id} has no team with id {team_id!a}.")
 
     def _join(self, connection: Connection, team_id: str, agent_id: str, role: MemberRole, now: datetime) -> MemberRow:
-        member = _active_members(connection, self.supervisor_id).get(agent_id)
-        if member is not None:
-            there = self._team(connection, member.team_id).name
+        own = team_members.c.supervisor_id == self.supervisor_id, team_members.c.active_agent_id == agent_id
+        for member in _read_members(connection, *own):
+            name = self._team(connection, member.team_id).name
             raise TeamError(
-                f"{agent_id} is already in team {there}, and can be in only one.",
-                remedy=f"Remove it from {there} first.",
+                f"{agent_id} is already in team {name}, and can be in only one.",
+                remedy=f"Remove it from {name} first.",
             )
         return add_member(connection, self.supervisor_id, team_id, agent_id, role, now)
 
@@ -256,88 +263,65 @@ def _check(text: str, what: str, most: int) -> None:
         raise TeamError(f"The {what} must be 1 to {most} printable characters, not {text[:80]!a}.")
 
 
-def _create(
+def _create_team(
     connection: Connection,
     supervisor_id: str,
     name: str,
     now: datetime,
-    description: str | None = None,
-    objective: str | None = None,
-    config: Mapping[str, Any] | None = None,
     *,
+    objective: str | None,
+    description: str | None = None,
+    config_json: str = "{}",
     configured: bool = False,
 ) -> str:
-    """Create a team. Its id comes from its name, so that a new ledger has the same ids."""
-    team_id = str(uuid.uuid5(_IDS, f"{supervisor_id}\n{name}"))
-    row = {
+    team_id = str(uuid.uuid5(_NAMESPACE, f"{supervisor_id}\n{name}"))
+    row: dict[str, Any] = {
         "team_id": team_id,
         "supervisor_id": supervisor_id,
         "name": name,
-        "description": description,
-        "objective": objective,
-        "config_json": canonical_json(dict(config or {})),
-        "configured": configured,
         "created_at": now,
         "updated_at": now,
     }
+    row |= {"description": description, "objective": objective, "config_json": config_json, "configured": configured}
     connection.execute(insert(teams), row)
     return team_id
 
 
-def _update(connection: Connection, team_id: str, now: datetime, **values: Any) -> None:  # noqa: ANN401 (of any column)
-    connection.execute(update(teams).where(teams.c.team_id == team_id).values(updated_at=now, **values))
-
-
-def _teams(connection: Connection, *conditions: ColumnElement[bool]) -> list[TeamRow]:
+def _read_teams(connection: Connection, *conditions: ColumnElement[bool]) -> list[TeamRow]:
     query = select(teams).where(*conditions).order_by(teams.c.name)
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    return [TeamRow(config=_freeze(json.loads(row.pop("config_json"))), **row) for row in rows]
+    return [TeamRow(config=json.loads(row.pop("config_json")), **row) for row in rows]
 
 
-def current_teams(connection: Connection, supervisor_id: str) -> list[TeamRow]:
+def _current_teams(connection: Connection, supervisor_id: str) -> list[TeamRow]:
     """The supervisor's teams by name, without those that were removed from the configuration."""
-    return _teams(connection, teams.c.supervisor_id == supervisor_id, teams.c.ended_at.is_(None))
+    return _read_teams(connection, teams.c.supervisor_id == supervisor_id, teams.c.ended_at.is_(None))
 
 
-def _freeze(value: Any) -> Any:  # noqa: ANN401 (whatever JSON holds)
-    if isinstance(value, dict):
-        return MappingProxyType({name: _freeze(item) for name, item in value.items()})
-    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value
-
-
-def _active_members(connection: Connection, supervisor_id: str) -> dict[str, MemberRow]:
-    active = team_members.c.active_agent_id.is_not(None)
-    rows = _member_rows(connection, team_members.c.supervisor_id == supervisor_id, active)
-    return {row.agent_id: row for row in sorted(rows, key=lambda row: row.agent_id)}
-
-
-def _member_rows(connection: Connection, *conditions: ColumnElement[bool]) -> list[MemberRow]:
+def _read_members(connection: Connection, *conditions: ColumnElement[bool]) -> list[MemberRow]:
     columns = [team_members.c[name] for name in MemberRow.__dataclass_fields__]
     query = select(*columns).where(*conditions).order_by(team_members.c.joined_at, team_members.c.agent_id)
-    rows = connection.execute(query).mappings()
-    return [MemberRow(**{**row, "role": MemberRole(row["role"])}) for row in rows]
+    return [MemberRow(**{**row, "role": MemberRole(row["role"])}) for row in connection.execute(query).mappings()]
 
 
 def add_member(
     connection: Connection, supervisor_id: str, team_id: str, agent_id: str, role: MemberRole, now: datetime
 ) -> MemberRow:
     """Add a member; `IntegrityError` if it's already in a team."""
-    member = MemberRow(str(uuid.uuid4()), team_id, agent_id, role, now, None)
-    row = {
+    member = MemberRow(str(uuid.uuid4()), team_id, agent_id, role, now)
+    row: dict[str, Any] = {
         "member_id": member.member_id,
         "team_id": team_id,
         "supervisor_id": supervisor_id,
-        "agent_id": agent_id,
-        "active_agent_id": agent_id,
         "role": role,
-        "joined_at": now,
     }
+    row |= {"agent_id": agent_id, "active_agent_id": agent_id, "joined_at": now}
     connection.execute(insert(team_members), row)
     return member
 
 
-def _remove(connection: Connection, supervisor_id: str, team_id: str, agent_id: str, now: datetime) -> bool:
-    """Remove a member; False if it isn't in this team."""
+def _leave(connection: Connection, supervisor_id: str, team_id: str, agent_id: str, now: datetime) -> bool:
+    """False if the agent isn't in this team."""
     own = (team_members.c.supervisor_id == supervisor_id, team_members.c.active_agent_id == agent_id)
     query = update(team_members).where(*own, team_members.c.team_id == team_id)
     return connection.execute(query.values(active_agent_id=None, left_at=now)).rowcount == 1
@@ -361,24 +345,23 @@ class TeamPicture:
 
 def team_pictures(connection: Connection, config: SupervisorConfig, now: datetime) -> list[TeamPicture]:
     """All teams: the configured ones in their order, then those made by hand."""
-    supervisor_id = config.supervisor.id
-    recorded = {team.name: team for team in current_teams(connection, supervisor_id)}
+    recorded = {team.name: team for team in _current_teams(connection, config.supervisor.id)}
     by_hand = [name for name, team in recorded.items() if name not in config.teams and not team.configured]
     pictures = []
     for name in [*config.teams, *by_hand]:
         team = recorded.get(name)
-        rows: Sequence[MemberRow] = _member_rows(connection, team_members.c.team_id == team.team_id) if team else ()
+        rows = _read_members(connection, team_members.c.team_id == team.team_id) if team else []
         roles = {row.agent_id: row.role for row in rows if row.active}
         if name in config.teams:
             objective = config.teams[name].objective
             ids = [worker.id for worker in config.workers.values() if worker.team == name]
         else:
             objective, ids = (team.objective if team else None) or "", list(roles)
+        members = tuple(TeamMember(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in ids)
         left = {
             row.agent_id: TeamMember(row.agent_id, str(row.role), row.left_at)
             for row in sorted(rows, key=lambda row: row.left_at or now)
-            if row.left_at is not None and now - row.left_at <= LATELY and row.agent_id not in ids
+            if row.left_at and now - row.left_at <= FORMER_MEMBER_TIME and row.agent_id not in ids
         }
-        members = tuple(TeamMember(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in ids)
         pictures.append(TeamPicture(name, objective, members, tuple(reversed(left.values()))))
     return pictures

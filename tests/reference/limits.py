@@ -37,13 +37,13 @@ from supervisor_core.intake.approvals import service as execution
 from supervisor_core.intake.schedules import service as schedules
 from supervisor_core.jobs import model, results
 from supervisor_core.plugins.loading import LONGEST_SECONDS
+from supervisor_core.processes.output import capture as output
 from supervisor_core.storage import shared_database, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
 from supervisor_core.web import service as web_service
 from supervisor_core.workers.conditions import host
 from supervisor_core.workers.health import FROZEN_SECONDS, SKEW_SECONDS
-from supervisor_core.workers.output import delivery as output
 from supervisor_core.workers.output import service as output_service
 from supervisor_core.workers.restarts import policy
 from tests.reference.markdown import code, code_list, duration, fill, interval, size, table

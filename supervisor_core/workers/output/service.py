@@ -17,8 +17,7 @@ from supervisor_core.host.folder_watch import FolderWatch
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import make_output_folder, output_path
 from supervisor_core.processes.records import record_path
-from supervisor_core.workers.context import DaemonContext
-from supervisor_core.workers.output.delivery import deliver
+from supervisor_core.workers.context import DaemonContext, HostContext
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +41,29 @@ RETRY_SECONDS = 2.0
 LAST_SECONDS = 3.0
 """The time for waiting output when the daemon stops."""
 
+PASS_SECONDS = 5.0
+"""The time for deliveries in a pass; the next pass continues."""
+
 FORGET_SECONDS = 7 * 24 * 3600.0
 """The time for which the output of an unconfigured worker is kept."""
 
 ROTATING, DELIVERING = "rotating", "delivering"
-"""The two loops."""
+
+
+def maintain_output(host: HostContext, worker_id: str) -> None:
+    """Rotate one worker's output and deliver what waits, once. For a pass, which has the worker to itself."""
+    path, limits = output_path(host.config.state_dir, worker_id), host.config.logging
+    if not path.exists():
+        return
+    output = WorkerOutput(path)
+    output.rotate(limits.max_bytes, limits.backups)
+    deadline = time.monotonic() + PASS_SECONDS
+    while output.deliver(host.config, host.drive) and time.monotonic() < deadline:
+        pass
 
 
 class WorkerOutputs(Service):
-    """A background service of the daemon. Files are rotated while the drive hangs, so there are two loops."""
+    """A background service of the daemon. It rotates files while a delivery hangs with the drive."""
 
     name = "outputs"
 
@@ -61,17 +74,55 @@ class WorkerOutputs(Service):
         self._outputs: dict[str, WorkerOutput] = {}
         self._sizes: dict[str, int] = {}
         self._problems: dict[str, str] = {}
-        self._new_output, self._much_output = asyncio.Event(), asyncio.Event()
         self._delivering = threading.Lock()
         self._next_cleanup = 0.0
 
     async def run(self, stopping: asyncio.Event) -> None:
-        loops = [asyncio.create_task(self._rotate(stopping)), asyncio.create_task(self._deliver(stopping))]
+        loop, watch, woken = asyncio.get_running_loop(), FolderWatch(next_write=True), asyncio.Event()
+
+        def on_write() -> None:
+            watch.drain()
+            woken.set()
+
+        if (descriptor := watch.fileno()) is not None:
+            loop.add_reader(descriptor, on_write)
+        delivery: asyncio.Future[float | None] | None = None
+        is_waiting, deliver_at, retries = False, 0.0, False
         try:
-            await asyncio.gather(*loops)
-        finally:
-            for loop in loops:
-                loop.cancel()
+            while not stopping.is_set():
+                self.pulse.beat(loop=ROTATING)
+                woken.clear()
+                is_watching = watch.watch(make_output_folder(self._parts.host.config.state_dir))
+                room = await self._blocking(self._rotate_round)
+                if delivery is not None and delivery.done():
+                    self.pulse.rest(DELIVERING)
+                    retry_seconds, delivery = delivery.result(), None
+                    retries = retry_seconds is not None
+                    is_waiting = is_waiting or retries
+                    deliver_at = loop.time() + (DELIVER_SECONDS if retry_seconds is None else retry_seconds)
+                is_waiting = is_waiting or room is not None
+                seconds = None if is_watching else POLL_SECONDS
+                if is_waiting and delivery is None:
+                    much = self._parts.host.config.logging.max_bytes / 2
+                    is_urgent = not retries and any(output.waiting > much for output in self._outputs.values())
+                    seconds = 0.0 if is_urgent else max(deliver_at - loop.time(), 0.0)
+                    if seconds == 0.0:
+                        self.pulse.beat(ROUND_SECONDS, DELIVERING)
+                        is_waiting, seconds = False, None if is_watching else POLL_SECONDS
+                        delivery = asyncio.ensure_future(self._blocking(self._deliver_round))
+                        delivery.add_done_callback(lambda _: woken.set())
+                if room is not None:  # somebody writes now
+                    pause = min(max(room / FASTEST_BYTES_PER_SECOND, SHORTEST_PAUSE), LONGEST_PAUSE)
+                    await wait_until(None, stopping, pause)
+                else:
+                    self.pulse.rest(ROTATING)
+                    await wait_until(woken, stopping, seconds)
+        finally:  # a delivery that hangs is left to its thread
+            self.pulse.rest(ROTATING)
+            self.pulse.rest(DELIVERING)
+            if descriptor is not None:
+                loop.remove_reader(descriptor)
+            watch.close()
 
     async def finish(self) -> None:
         """Deliver what was written so far, if the drive responds soon."""
@@ -84,40 +135,9 @@ class WorkerOutputs(Service):
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._blocking(deliver_all), LAST_SECONDS)
 
-    async def _rotate(self, stopping: asyncio.Event) -> None:
-        loop, watch, written = asyncio.get_running_loop(), FolderWatch(next_write=True), asyncio.Event()
-
-        def on_write() -> None:
-            watch.drain()
-            written.set()
-
-        if (descriptor := watch.fileno()) is not None:
-            loop.add_reader(descriptor, on_write)
-        try:
-            while not stopping.is_set():
-                self.pulse.beat(loop=ROTATING)
-                written.clear()
-                is_watching = watch.watch(make_output_folder(self._parts.host.config.state_dir))
-                room, much = await self._blocking(self._rotate_round)
-                if room is None:
-                    self.pulse.rest(ROTATING)
-                    await wait_until(written, stopping, None if is_watching else POLL_SECONDS)
-                    continue
-                self._new_output.set()
-                if much:
-                    self._much_output.set()
-                pause = room / FASTEST_BYTES_PER_SECOND
-                await wait_until(None, stopping, min(max(pause, SHORTEST_PAUSE), LONGEST_PAUSE))
-        finally:
-            self.pulse.rest(ROTATING)
-            if descriptor is not None:
-                loop.remove_reader(descriptor)
-            watch.close()
-
-    def _rotate_round(self) -> tuple[int | None, bool]:
-        """Rotate the full files. Returns the smallest room left in one that has grown, None if none has, and whether
-        much waits for the drive."""
-        config, room, much = self._parts.host.config, None, False
+    def _rotate_round(self) -> int | None:
+        """Rotate the full files. Returns the smallest room left in one that has grown, None if none has."""
+        config, room = self._parts.host.config, None
         for name in os.listdir(make_output_folder(config.state_dir)):
             worker_id = name.removesuffix(".log")
             if worker_id == name or name.startswith("."):
@@ -132,38 +152,20 @@ class WorkerOutputs(Service):
                 self._record_problem(worker_id, "rotated", None)
             except (SupervisorError, OSError) as error:
                 self._record_problem(worker_id, "rotated", error)
-                continue
-            self._sizes[worker_id] = output.size
-            left = max(2 * config.logging.max_bytes - output.size, 0)
-            room = left if room is None else min(room, left)
-            much = much or output.waiting > config.logging.max_bytes / 2
-        return room, much
-
-    async def _deliver(self, stopping: asyncio.Event) -> None:
-        while True:
-            self.pulse.rest(DELIVERING)
-            if await wait_until(self._new_output, stopping):
-                return
-            self._new_output.clear()
-            self._much_output.clear()
-            self.pulse.beat(ROUND_SECONDS, DELIVERING)
-            delivery = asyncio.ensure_future(self._blocking(self._deliver_round))
-            if await wait_until(delivery, stopping):
-                return  # one that hangs is left to its thread
-            retry_seconds = delivery.result()
-            if retry_seconds is None:
-                await wait_until(self._much_output, stopping, DELIVER_SECONDS)
+                left = 2 * config.logging.max_bytes  # retried after a pause
             else:
-                self._new_output.set()
-                await wait_until(None, stopping, retry_seconds)
+                self._sizes[worker_id] = output.size
+                left = max(2 * config.logging.max_bytes - output.size, 0)
+            room = left if room is None else min(room, left)
+        return room
 
     def _deliver_round(self) -> float | None:
         """Deliver what waits. Returns the seconds until the next round, None if everything is delivered."""
-        retry_seconds: float | None = None
+        host, retry_seconds = self._parts.host, None
         with self._delivering:
             for worker_id, output in list(self._outputs.items()):
                 try:
-                    if deliver(self._parts.host, worker_id, output):
+                    if output.deliver(host.config, host.drive):
                         retry_seconds = retry_seconds or 0.0
                 except DriveUnavailable as error:
                     self._record_problem("all workers", "delivered", error)

@@ -20,7 +20,7 @@ from supervisor_core.diagnosis.worker_logs import NewestLines
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import drive_log, output_path
-from supervisor_core.workers.output.delivery import maintain_output
+from supervisor_core.workers.output.service import maintain_output
 from tests.support.intake.handler_hosts import FakeHost
 
 LIMIT = 64 * 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from supervisor_core.processes.output.capture import PIECE_BYTES
 from supervisor_core.processes.output.files import read_output_end
-from supervisor_core.workers.output.delivery import PIECE_BYTES
 from tests.support.homes import a_home
 from tests.support.processes.worker_outputs import LINE_BYTES, counting, everything, in_order, numbers
 from tests.support.waiting import wait_until

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import os
 import re
 from pathlib import Path
@@ -11,10 +13,10 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.host.drive import DriveUnavailable
+from supervisor_core.processes.output.capture import WorkerOutput
 from supervisor_core.processes.output.files import drive_log, output_path
 from supervisor_core.workers.context import DaemonContext, open_doors
-from supervisor_core.workers.output.delivery import maintain_output
-from supervisor_core.workers.output.service import WorkerOutputs
+from supervisor_core.workers.output.service import WorkerOutputs, maintain_output
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.processes.worker_outputs import everything
 from tests.support.storage.ledger_rows import opened
@@ -90,3 +92,27 @@ def test_what_was_written_while_the_drive_was_away_follows_with_a_line_for_what_
     assert match is not None
     assert rest == b"".join(lines[500:4600])[int(match[1]) :]
     assert everything(local).endswith(rest[-20_000:])
+
+
+@pytest.mark.parametrize(("code", "is_kept"), [(errno.EMFILE, True), (errno.EIO, True), (errno.ENOSPC, False)])
+def test_only_a_full_disk_costs_older_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_kept: bool
+) -> None:
+    path = output_path(tmp_path, "OrionMX")
+    path.parent.mkdir()
+    path.with_name("OrionMX.log.1").write_text("older\n")
+    path.write_text("newer\n" * 100)
+    before = everything(path)
+
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("supervisor_core.processes.output.capture.write_all", fail)
+        with contextlib.suppress(OSError):
+            WorkerOutput(path).rotate(100, 2)
+    assert everything(path) == (before if is_kept else b"")
+    assert not list(path.parent.glob(".*copy*"))
+    path.write_text("newest\n" * 100)
+    WorkerOutput(path).rotate(100, 2)
+    assert everything(path).endswith(b"newest\n" * 14)

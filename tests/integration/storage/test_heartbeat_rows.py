@@ -12,13 +12,8 @@ from sqlalchemy import Connection, select
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.storage.tables import workers
-from supervisor_core.workers.health import Heartbeat
 from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import (
-    put,
-    report_supervisor_heartbeat_to_database,
-    row_of_worker,
-)
+from supervisor_core.workers.heartbeats.writer import put_row, report_supervisor_heartbeat_to_database
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 SAID = SupervisorHeartbeat("TestHost", "OrionMX", NOW, True, None, ("pause",), "paused")
@@ -42,8 +37,8 @@ def test_heartbeats_are_inserted_then_updated_and_read_as_all_tables_are(config:
     with opened_ledger(config) as ledger:
         ledger.write(report)
         ledger.write(report)
-        beat = Heartbeat("running\n" * 99, NOW, "", 99, "o" * 999, 30.0)
-        ledger.write(lambda connection: put(connection, row_of_worker("OrionMX", beat, "s" * 999)))
+        long = {"hostname": "o" * 999, "status": "running\n" * 99, "summary": "s" * 999}
+        ledger.write(lambda connection: put_row(connection, "OrionMX", NOW, pid=99, poll_seconds=30.0, **long))
         found = ledger.read(lambda connection: connection.execute(select(workers)).mappings().all())
     rows = {row["worker_id"]: row for row in found}
     assert set(rows) == {"supervisor_OrionMX", "OrionMX"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import signal
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -21,31 +23,53 @@ from tests.support.homes import ROOT
 from tests.support.waiting import wait_until
 
 HEARD_SECONDS = 20.0
-MANY = 200
+MANY = 50
 
 Start = Callable[[], ProcessIdentity]
 
 
 class Ears:
-    """A watch and what it has told."""
+    """A watch and what it has reported, with an event loop in a thread of its own or without one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_loop: bool) -> None:
         self.heard: queue.SimpleQueue[ProcessIdentity] = queue.SimpleQueue()
-        self.watch = ExitWatch(self.heard.put)
+        self.loop = asyncio.new_event_loop() if in_loop else None
+        if self.loop is not None:
+            self.thread = threading.Thread(target=self.loop.run_forever)
+            self.thread.start()
+        self.watch = self.run(lambda: ExitWatch(self.hear))
+
+    def hear(self, identity: ProcessIdentity) -> None:
+        self.heard.put(identity)
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        async def run() -> Any:
+            return work()
+
+        if self.loop is None or self.loop.is_closed():
+            return work()
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(HEARD_SECONDS)
+
+    def close(self) -> None:
+        self.run(self.watch.close)
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self.thread.join()
+            self.loop.close()
 
     def next(self) -> ProcessIdentity:
         return self.heard.get(timeout=HEARD_SECONDS)
 
 
-@pytest.fixture(params=["descriptors", "looking"])
+@pytest.fixture(params=["in a loop", "in a loop without pidfds", "in a thread"])
 def ears(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ears]:
-    if request.param == "looking":
+    if request.param == "in a loop without pidfds":
         monkeypatch.setattr(exits, "open_exit_notice", lambda identity: None)
     elif not hasattr(os, "pidfd_open"):
         pytest.fail("this system has no pidfds: only the other way can be tested")
-    made = Ears()
+    made = Ears(in_loop=request.param != "in a thread")
     yield made
-    made.watch.close()
+    made.close()
 
 
 @pytest.fixture
@@ -129,77 +153,76 @@ def test_the_exits_of_many_at_once_are_all_told_once(ears: Ears, start: Start) -
     assert ears.heard.empty()
 
 
-def test_what_the_hearer_raises_is_logged_and_ends_nothing(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    heard: queue.SimpleQueue[ProcessIdentity] = queue.SimpleQueue()
-
+def test_what_a_subscriber_raises_is_logged_and_ends_nothing(
+    ears: Ears, start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hear(identity: ProcessIdentity) -> None:
-        heard.put(identity)
+        ears.heard.put(identity)
         raise ValueError("no ears")
 
-    watch = ExitWatch(hear)
+    watch = ears.run(lambda: ExitWatch(hear))
     for identity in (start(), start()):
         watch.watch(identity)
         kill(identity)
-        assert heard.get(timeout=HEARD_SECONDS) == identity
-    watch.close()
+        assert ears.next() == identity
+    ears.run(watch.close)
     assert caplog.text.count("ValueError: no ears") == 2
 
 
-def test_the_thread_starts_with_the_first_one_and_ends_with_the_watch(ears: Ears, start: Start) -> None:
-    before = threading.active_count()
-    descriptors = len(os.listdir("/proc/self/fd"))
+def test_a_closed_watch_leaves_neither_a_thread_nor_a_descriptor(ears: Ears, start: Start) -> None:
     identity = start()
-    ears.watch.watch(identity)
-    assert threading.active_count() == before + 1
-    ears.watch.close()
-    ears.watch.close()
-    assert threading.active_count() == before
-    assert len(os.listdir("/proc/self/fd")) == descriptors
-    ears.watch.watch(identity)
-    assert threading.active_count() == before
+    threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    watch = ears.run(lambda: ExitWatch(ears.hear))
+    for _ in range(2):
+        watch.watch(identity)
+        ears.run(watch.close)
+        assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, descriptors)
 
 
-def test_the_hearer_may_close_the_watch(start: Start) -> None:
-    closed = threading.Event()
-
+def test_a_subscriber_may_close_the_watch(ears: Ears, start: Start) -> None:
     def hear(identity: ProcessIdentity) -> None:
         watch.close()
-        closed.set()
+        ears.heard.put(identity)
 
-    watch = ExitWatch(hear)
+    watch = ears.run(lambda: ExitWatch(hear))
     identity = start()
     watch.watch(identity)
     kill(identity)
-    assert closed.wait(HEARD_SECONDS)
-    watch.close()
+    assert ears.next() == identity
+    ears.run(watch.close)
 
 
 FEW_DESCRIPTORS = """
-import os, queue, resource, subprocess, sys
+import asyncio, os, resource, subprocess, sys
 from supervisor_core.processes import exits
 from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.host.process_facts.identity import identify
-resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+resource.setrlimit(resource.RLIMIT_NOFILE, (28, 28))
 if sys.argv[1] == "all": exits._most_descriptors = lambda: 1000
-heard = queue.SimpleQueue()
-watch = ExitWatch(heard.put)
 children = [subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL) for _ in range(40)]
 identities = [identify(child.pid) for child in children]
-left = []
-try:
-    for identity in identities:
-        watch.watch(identity)
+
+async def main():
+    heard, left = set(), []
+    watch = ExitWatch(heard.add)
     try:
-        while True: left.append(os.dup(0))
-    except OSError:
-        pass
-    print(len(left))
-finally:
-    for one in left: os.close(one)
-    for child in children: child.kill()
-assert {heard.get(timeout=20) for _ in identities} == set(identities)
-for child in children: child.wait()
-watch.close()
+        for identity in identities:
+            watch.watch(identity)
+        await asyncio.sleep(0.1)
+        try:
+            while True: left.append(os.dup(0))
+        except OSError:
+            pass
+        print(len(left))
+    finally:
+        for one in left: os.close(one)
+        for child in children: child.kill()
+    async with asyncio.timeout(20):
+        while heard != set(identities): await asyncio.sleep(0.01)
+    for child in children: child.wait()
+    watch.close()
+
+asyncio.run(main())
 """
 
 
