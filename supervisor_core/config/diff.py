@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from supervisor_core.common.sections import Section
+from msgspec import structs
+
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import format_path
+from supervisor_core.config.sections import Section, settings_of
 
 LIVE_SECTIONS = ("workers", "teams", "commands")
 """The sections that a running daemon applies. The others are read at its start."""
@@ -113,7 +115,7 @@ def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     # Both hashes are those of the old one, since the new one may still lie elsewhere.
     restarted = {each for each in differing if old.spec_hash(old.workers[each]) != old.spec_hash(new.workers[each])}
     restarted -= {*stopped, *started}
-    settings = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
+    settings = [field.name for field in settings_of(Settings) if field.name not in LIVE_SECTIONS]
     variables = sorted(name for name in {*old.environ, *new.environ} if name.startswith(USED_AS_THEY_ARE))
     return ConfigDiff(
         added=tuple(worker_id for worker_id in new.workers if worker_id not in old.workers),
@@ -135,7 +137,7 @@ def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
 
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
     """The new workers, teams and commands. All else, such as the place and the environment, stays as at the start."""
-    return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
+    return structs.replace(running, **{name: getattr(new, name) for name in LIVE_SECTIONS})
 
 
 def list_names(names: tuple[str, ...]) -> str:
@@ -151,8 +153,8 @@ def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
 def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
     """The paths that differ: a setting, or a whole entry that only one of them has. Lists count as one."""
     if isinstance(old, Section) and isinstance(new, Section):
-        for name, field in type(new).model_fields.items():
-            yield from _paths(getattr(old, name), getattr(new, name), (*path, field.key))
+        for field in settings_of(type(new)):
+            yield from _paths(getattr(old, field.name), getattr(new, field.name), (*path, field.encode_name))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             if key in old and key in new:
