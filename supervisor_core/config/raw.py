@@ -150,7 +150,7 @@ def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, s
     """
     given = os.environ if environ is None else environ
     label = find_config(path, given)
-    return parse_raw(_read(label, "The configuration file"), label, given)
+    return parse_raw(read_text(label, "The configuration file"), label, given)
 
 
 def parse_raw(text: str, label: str, environ: Mapping[str, str] | None = None) -> RawConfig:
@@ -184,7 +184,8 @@ def state_dir_of(raw: RawConfig) -> str:
     return raw.resolve(value)
 
 
-def _read(label: str, what: str) -> str:
+def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
+    """A file of limited size; `ConfigError` if it can't be read."""
     try:
         with open(label, "rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -198,7 +199,7 @@ def _read(label: str, what: str) -> str:
         raise ConfigError(f"{what} {label} can't be read by this user.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "invalid name"
-        raise ConfigError(f"{what} {ascii(label)[1:-1]} can't be read: {reason}.") from None
+        raise ConfigError(f"{what} {ascii(os.fspath(label))[1:-1]} can't be read: {reason}.") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
     try:
@@ -214,7 +215,7 @@ def _env_beside(path: str, label: str) -> dict[str, str]:
         return {}
 
     name = os.path.join(os.path.dirname(label), ENV_FILE)
-    found, problems = parse_env(_read(name, "The variables file"))
+    found, problems = parse_env(read_text(name, "The variables file"))
     if problems:
         raise ConfigError("\n".join(f"{name} line {line}: {text}" for line, text in problems[:MAX_PROBLEMS]))
     return found

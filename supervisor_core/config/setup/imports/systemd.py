@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.raw import read_text
 from supervisor_core.config.setup import unit_files
-from supervisor_core.config.setup.files import read_text
 from supervisor_core.config.setup.imports.conversion import Conversion, folder_settings, word
 from supervisor_core.config.setup.unit_files import UnitSetting, UnitSyntaxError, seconds_in, split_words
 from supervisor_core.config.worker_settings import SAFE, SIGNALS
@@ -133,7 +133,7 @@ class _Unit:
                 text = read_text(Path(self._expand(setting.value.removeprefix("-"), setting)))
             except (ConfigError, ValueError) as error:
                 if not setting.value.startswith("-"):
-                    remedy = "Let this user read it, or write EnvironmentFile=-… to leave it out."
+                    remedy = "Make it readable, or write EnvironmentFile=-… to leave it out."
                     raise ConfigError(f"{_place(setting)}: {error} {remedy}") from error
                 self._note(setting, f"{error} Add its variables to the worker's env.")
             else:
