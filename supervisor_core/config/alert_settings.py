@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import time
-from typing import Annotated
+from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -23,17 +23,13 @@ from supervisor_core.config.fields import (
     Span,
     WebUrl,
     mask_url,
-    matching,
-    number,
-    one_of,
     require_driver,
 )
 from supervisor_core.config.names import EscalationTarget
-from supervisor_core.config.sections import Invalid, SecretStr, Section, checked, kind_of
+from supervisor_core.config.sections import Invalid, SecretStr, Section, checked, kind_of, number, pattern
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-_CRON = r"[0-9A-Za-z*/,?#-]+(?: +[0-9A-Za-z*/,?#-]+){4}"
 
 
 def _days(value: object) -> tuple[str, ...]:
@@ -60,8 +56,7 @@ def _clock(value: object) -> time:
     return time(int(match[1]), int(match[2]))
 
 
-def _zone(value: object) -> str:
-    name = _zone_name(value)
+def _check_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError):
@@ -69,22 +64,31 @@ def _zone(value: object) -> str:
     return name
 
 
-def _cron(value: object) -> str:
-    """One that comes: what the schedule would stumble over is found here."""
-    text = _cron_fields(value)
+def _check_cron(text: str) -> str:
     try:
         return parse_cron(text)
     except CronError:  # its words have the value, which may be a secret
         raise Invalid("must be a valid cron expression, such as 0 3 * * 6") from None
 
 
-_cron_fields = matching(_CRON, "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday")
-_zone_name = matching(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin")
-
-Zone = Annotated[str, checked(_zone, "time zone")]
+_FIELD = "[0-9A-Za-z*/,?#-]+"
+Cron = Annotated[
+    str,
+    pattern(
+        f"{_FIELD}(?: +{_FIELD}){{4}}",
+        "five fields, such as 0 3 * * 6: minute, hour, day, month, weekday",
+        "cron expression",
+    ),
+    checked(_check_cron),
+]
+Zone = Annotated[
+    str,
+    pattern(r"[A-Za-z0-9_+/-]{1,64}", "a time zone such as UTC or Europe/Berlin", "time zone"),
+    checked(_check_zone),
+]
 Clock = Annotated[time, checked(_clock, "time of day")]
 Days = Annotated[tuple[str, ...], checked(_days, "days")]
-Cron = Annotated[str, checked(_cron, "cron expression")]
+Target = Annotated[str, pattern(r"\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all", "target")]
 
 
 class FlappingSettings(Section, frozen=True):
@@ -129,9 +133,7 @@ class QuietHours(Section, frozen=True, kw_only=True):
 class Maintenance(Section, frozen=True):
     """A recurring mute."""
 
-    target: Annotated[
-        str, checked(matching("\\S{1,100}", "a worker id, team:NAME, a pattern such as a*, or all"), "target")
-    ]
+    target: Target
     """A worker id, `team:NAME`, a pattern such as `a*`, or `all`, which includes the host itself."""
     cron: Cron
     """Beginning: minute, hour, day, month, weekday."""
@@ -142,7 +144,6 @@ class Maintenance(Section, frozen=True):
 
 
 JSON, PAGERDUTY, ALERTMANAGER = "json", "pagerduty", "alertmanager"
-FORMATS = (JSON, PAGERDUTY, ALERTMANAGER)
 REMOVED_FORMATS = {
     "opsgenie": "opsgenie://API_KEY",
     "slack": "slack://TOKEN_A/TOKEN_B/TOKEN_C",
@@ -163,19 +164,16 @@ SIGNING_BYTES = range(24, 65)
 """The length of a secret of Standard Webhooks."""
 
 
-def _format(value: object) -> str:
+def _refuse_removed(value: object) -> object:
     if isinstance(value, str) and value in REMOVED_FORMATS:
         raise Invalid(f"{value} was removed; add {REMOVED_FORMATS[value]} to alerts.notify, which needs Apprise")
-    return _known_format(value)
-
-
-_known_format = one_of(*FORMATS)
+    return value
 
 
 class WebhookSettings(Section, frozen=True):
     """A [receiver of alerts](../how-to/be-told-beyond-slack.md) outside Slack."""
 
-    format: Annotated[str, checked(_format, f"`{'` | `'.join(FORMATS)}`")] = JSON
+    format: Annotated[Literal["json", "pagerduty", "alertmanager"], checked(_refuse_removed)] = "json"
     """Format that the receiver takes."""
     url: Annotated[WebUrl, Meta(examples=["${WEBHOOK_URL:}"])] = NO_URL
     """URL that alerts are sent to. Empty: none, or the service's own for `pagerduty`."""
@@ -217,10 +215,9 @@ class ReceiverSettings(WebhookSettings, frozen=True, kw_only=True):
 
     name: Annotated[
         str,
-        checked(
-            matching(
-                "(?!webhook$)[a-z0-9][a-z0-9-]{0,31}", "1 to 32 lowercase letters, digits and hyphens, and not webhook"
-            ),
+        pattern(
+            "(?!webhook$)[a-z0-9][a-z0-9-]{0,31}",
+            "1 to 32 lowercase letters, digits and hyphens, and not webhook",
             "name",
         ),
     ]
@@ -279,9 +276,7 @@ class IncomingSettings(Section, frozen=True):
 
     token: Annotated[SecretStr, Meta(examples=["${ALERTMANAGER_TOKEN:}"])] = NO_SECRET
     """Bearer token that Alertmanager must send, at least 16 characters. Empty: off."""
-    worker_label: Annotated[str, checked(matching("[A-Za-z_][A-Za-z0-9_]{0,63}", "the name of a label"), "label")] = (
-        "worker"
-    )
+    worker_label: Annotated[str, pattern("[A-Za-z_][A-Za-z0-9_]{0,63}", "the name of a label", "label")] = "worker"
     """Label that names the worker which an alert is about."""
     forget_hours: Annotated[float, number(0.01, 720, "hours")] = 24.0
     """Time after which an alert ends that Alertmanager doesn't repeat. It must exceed its `repeat_interval`."""
@@ -326,17 +321,7 @@ class AlertSettings(Section, frozen=True):
     """Planned times without alerts about a target."""
     webhook: WebhookSettings = WebhookSettings()
     receivers: Annotated[
-        tuple[ReceiverSettings, ...],
-        Meta(
-            examples=[
-                {
-                    "name": "prometheus",
-                    "format": "alertmanager",
-                    "url": "http://alertmanager:9093",
-                    "secret": "${TOKEN}",
-                }
-            ]
-        ),
+        tuple[ReceiverSettings, ...], Meta(examples=[{"name": "phones", "format": "pagerduty", "secret": "${TOKEN}"}])
     ] = ()
     """Further receivers, with the settings of `alerts.webhook` and a name."""
     notify: tuple[NotifyUrl, ...] = ()

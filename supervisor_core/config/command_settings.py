@@ -11,9 +11,8 @@ from msgspec import Meta
 from supervisor_core.commands.definitions import CommandDefinition, Extension, Output
 from supervisor_core.commands.parameters import Parameter, ParameterError
 from supervisor_core.common.times import MINUTE, parse_duration
-from supervisor_core.config.fields import matching, number
 from supervisor_core.config.names import unless_fault
-from supervisor_core.config.sections import EMPTY, Invalid, Section, as_plain, checked, line
+from supervisor_core.config.sections import EMPTY, Invalid, Section, as_plain, checked, line, number, pattern
 from supervisor_core.config.worker_settings import PLACEHOLDER, Environment, fill_placeholders
 from supervisor_core.plugins import options
 from supervisor_core.plugins.loading import (
@@ -55,10 +54,7 @@ def _check_default(value: object) -> object:
 NewCommandName = Annotated[str, checked(unless_fault(lambda name: command_name_fault(name, ORIGIN)), "name")]
 ParameterName = Annotated[str, checked(unless_fault(option_name_fault), "name")]
 Choice = Annotated[
-    str,
-    checked(
-        matching(r"[a-z0-9][a-z0-9._-]{0,39}", "a word of lowercase letters, digits, dots, hyphens and underscores")
-    ),
+    str, pattern(r"[a-z0-9][a-z0-9._-]{0,39}", "a word of lowercase letters, digits, dots, hyphens and underscores")
 ]
 
 

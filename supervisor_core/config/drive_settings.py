@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from supervisor_core.config.fields import OptionalPath, matching, or_empty
-from supervisor_core.config.sections import Invalid, Section, checked
+from supervisor_core.config.fields import OptionalPath
+from supervisor_core.config.sections import Invalid, Section, checked, pattern
 
 LAYOUTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -30,11 +30,9 @@ PLAIN, CORNERSTONE = LAYOUTS
 FORMER_ROOT = "./var/nas"
 """The default of `nas.root` before there were layouts."""
 
-_FOLDER = r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+"
-_check_folder = matching(_FOLDER, "a path relative to nas.root")
-
-Folder = Annotated[str, checked(_check_folder, "relative path")]
-OptionalFolder = Annotated[str, checked(or_empty(_check_folder), "relative path")]
+_FOLDER = (r"(?![/\\~]|[A-Za-z]:)(?!.*(?:^|[/\\])\.\.(?:[/\\]|$)).+", "a path relative to nas.root", "relative path")
+Folder = Annotated[str, pattern(*_FOLDER)]
+OptionalFolder = Annotated[str, pattern(*_FOLDER, empty=True)]
 
 
 def _mode(value: object) -> int:

@@ -6,13 +6,10 @@ Addresses may hold passwords: they are secrets that show no more than where they
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, urlsplit
-
-from msgspec import Meta
 
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path as SettingPath
@@ -22,10 +19,11 @@ from supervisor_core.config.sections import (
     Reader,
     SecretStr,
     checked,
-    describe_choice,
     free_text,
     kind_of,
     line,
+    number,
+    pattern,
     resolved,
 )
 
@@ -33,37 +31,6 @@ WEEK = 7 * 24 * 3600  # seconds: longer than anything here may take
 MONTH = 31 * 24 * 60  # minutes
 TICK = 0.01  # seconds: a loop with a shorter pause would be a busy one
 LAST_PORT = 65_535
-
-
-def matching(pattern: str, expected: str, *, empty: bool = False) -> Callable[[object], str]:
-    """A check for one line of a certain form; `expected` completes the words "must be"."""
-    form = re.compile(pattern)
-
-    def check(value: object) -> str:
-        text = line(value)
-        if not (empty and not text) and not form.fullmatch(text):
-            raise Invalid(f"must be {expected}" + (", or empty" if empty else ""))
-        return text
-
-    return check
-
-
-def one_of(*names: str) -> Callable[[object], str]:
-    """A check for one of a few words in either case, which is kept as it is here."""
-
-    def check(value: object) -> str:
-        text = line(value)
-        for name in names:
-            if name.casefold() == text.casefold():
-                return name
-        raise Invalid(describe_choice(text, names, value))
-
-    return check
-
-
-def number(low: float, high: float, unit: str = "") -> Meta:
-    """Bounds of a number, both included."""
-    return Meta(ge=low, le=high, extra={"unit": unit})
 
 
 def absolute_path(value: object, reader: Reader, _path: SettingPath = ()) -> Path:
@@ -77,21 +44,10 @@ def optional_path(value: object, reader: Reader, _path: SettingPath) -> Path | N
     return None if value in (None, "") else absolute_path(value, reader)
 
 
-def host_and_port(value: object) -> str:
-    """A `host:port`; the host of IPv6 in brackets."""
-    text = _host_and_port(value)
-    if int(text.rpartition(":")[2]) > LAST_PORT:
+def _check_port(value: str) -> str:
+    if value and int(value.rpartition(":")[2]) > LAST_PORT:
         raise Invalid("must have a port from 0 to 65535")
-    return text
-
-
-_host_and_port = matching(
-    r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}", "a host and a port such as 127.0.0.1:9464"
-)
-
-
-def or_empty(check: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: "" if value == "" else check(value)
+    return value
 
 
 def _as_written(value: Any) -> SecretStr:  # noqa: ANN401
@@ -107,8 +63,13 @@ Minutes = Annotated[float, number(0, MONTH, "minutes")]
 Span = Annotated[float, number(TICK, MONTH, "minutes")]
 FilePath = Annotated[Path, resolved(absolute_path, "path")]
 OptionalPath = Annotated[Path | None, resolved(optional_path, "path")]
-HostPort = Annotated[str, checked(host_and_port, "host:port")]
-Bind = Annotated[str, checked(or_empty(host_and_port), "host:port")]
+_HOST_PORT = (
+    r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):[0-9]{1,5}",  # the host of IPv6 in brackets
+    "a host and a port such as 127.0.0.1:9464",
+    "host:port",
+)
+HostPort = Annotated[str, pattern(*_HOST_PORT), checked(_check_port)]
+Bind = Annotated[str, pattern(*_HOST_PORT, empty=True), checked(_check_port)]
 
 DISTRIBUTION = "supervisor-chatops"
 DIALECTS = {

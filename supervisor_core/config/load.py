@@ -252,8 +252,8 @@ def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> Super
     reader = Reader(
         Settings,
         Path(raw.folder),
-        commands=frozenset(map(str, as_mapping(raw.data.get("commands")))),
-        removed=REMOVED,
+        frozenset(map(str, as_mapping(raw.data.get("commands")))),
+        REMOVED,
     )
     # A key that begins with x- is only there for its YAML anchor.
     settings = reader.read_section(Settings, {k: v for k, v in raw.data.items() if not k.startswith("x-")}, ())

@@ -24,24 +24,24 @@ from supervisor_core.config.fields import (
     Pause,
     Seconds,
     Span,
-    matching,
-    number,
-    one_of,
 )
 from supervisor_core.config.names import HostId, TeamName, WorkerId
 from supervisor_core.config.raw import DEFAULT_STATE_DIR
-from supervisor_core.config.sections import EMPTY, SecretStr, Section, checked
+from supervisor_core.config.sections import EMPTY, SecretStr, Section, checked, number, pattern
 from supervisor_core.config.slack_settings import SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-Table = Annotated[str, checked(matching(rf"{_NAME}(?:\.{_NAME})?", "a table's name"), "table")]
+Table = Annotated[str, pattern(rf"{_NAME}(?:\.{_NAME})?", "a table's name", "table")]
 # What is written into the headers of a commit, where these characters have a meaning of their own.
-GitName = Annotated[str, checked(matching(r"[^<>]+", "a name without angle brackets"))]
-FileName = Annotated[str, checked(matching(r"(?!\.{1,2}$)[^/\\:]+", "a file name without a folder"), "file name")]
+GitName = Annotated[str, pattern(r"[^<>]+", "a name without angle brackets")]
+FileName = Annotated[str, pattern(r"(?!\.{1,2}$)[^/\\:]+", "a file name without a folder", "file name")]
 PublicKey = Annotated[
-    str, checked(matching(r"U[A-Z2-7]{55}", "a public key: U and 55 letters and digits", empty=True), "public key")
+    str, pattern(r"U[A-Z2-7]{55}", "a public key: U and 55 letters and digits", "public key", empty=True)
+]
+Level = Annotated[
+    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
+    checked(lambda value: value.upper() if isinstance(value, str) else value),
 ]
 
 
@@ -106,7 +106,7 @@ class DatabaseSettings(Section, frozen=True):
 class LoggingSettings(Section, frozen=True):
     """The supervisor's log. The captured output of workers rotates by the same limits."""
 
-    level: Annotated[str, checked(one_of(*LEVELS), f"`{'` | `'.join(LEVELS)}`")] = "INFO"
+    level: Level = "INFO"
     """Least severe level that is logged."""
     file: FileName = "supervisor.log"
     """File name of the log and its copy on the drive. Hosts that share a drive need different names."""

@@ -11,8 +11,19 @@ from typing import Annotated, Self
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
 from supervisor_core.config.document import Path
-from supervisor_core.config.fields import NO_SECRET, NO_URL, Span, WebUrl, mask_url, matching, number
-from supervisor_core.config.sections import Invalid, Reader, SecretStr, Section, checked, quotable, resolved
+from supervisor_core.config.fields import NO_SECRET, NO_URL, Span, WebUrl, mask_url
+from supervisor_core.config.sections import (
+    Invalid,
+    Reader,
+    SecretStr,
+    Section,
+    checked,
+    convert,
+    number,
+    pattern,
+    quotable,
+    resolved,
+)
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
 FLAG_WORDS = frozenset({"deps", "watcher"})  # `supervisor_update_code_deps.flag` must mean one thing
@@ -75,22 +86,26 @@ def _command_name(value: object, reader: Reader, _path: Path) -> str:
 
 
 _PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-_host_name = matching(_PLAIN_NAME, "a name of 1 to 64 letters, digits, dots, hyphens and underscores")
-_channel = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")
-_person = matching(
-    r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"'
-)
-_target = matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")
+_CHANNEL = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name", "channel id")
 
 WorkerId = Annotated[str, checked(unless_fault(worker_id_fault), "worker id")]
 TeamName = Annotated[str, checked(unless_fault(_team_fault), "name")]
-HostId = Annotated[str, checked(lambda value: host_id() if value == "" else _host_name(value), "name")]
+HostId = Annotated[
+    str,
+    pattern(_PLAIN_NAME, "a name of 1 to 64 letters, digits, dots, hyphens and underscores", "name", empty=True),
+    checked(lambda name: name or host_id()),
+]
 CommandName = Annotated[str, resolved(_command_name, "command")]
-PersonId = Annotated[str, checked(_person, "id")]
-ChannelId = Annotated[str, checked(matching(*_channel), "channel id")]
-OptionalChannel = Annotated[str, checked(matching(*_channel, empty=True), "channel id")]
-UserName = Annotated[str, checked(matching(r"[^\s:/]+", "the login name of a user"))]
-UserId = Annotated[str, checked(matching(r"[UW][A-Z0-9]+", "a user id (U…)"), "user id")]
+PersonId = Annotated[
+    str,
+    pattern(
+        r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"', "id"
+    ),
+]
+ChannelId = Annotated[str, pattern(*_CHANNEL)]
+OptionalChannel = Annotated[str, pattern(*_CHANNEL, empty=True)]
+UserName = Annotated[str, pattern(r"[^\s:/]+", "the login name of a user")]
+UserId = Annotated[str, pattern(r"[UW][A-Z0-9]+", "a user id (U…)", "user id")]
 
 ON_CALL_KEY = "oncall"
 ON_CALL = f"{ON_CALL_KEY}:"
@@ -134,12 +149,13 @@ class OnCallSource(str):
         return mask_url(url) if url else self.settings.command[0]
 
 
-def _or_on_call(check: Callable[[object], str]) -> Callable[[object, Reader, Path], str | None]:
+def _or_on_call(people: object) -> Callable[[object, Reader, Path], str | None]:
     """The same, or `{oncall: {…}}`."""
 
     def resolve(value: object, reader: Reader, path: Path) -> str | None:
         if not isinstance(value, Mapping):
-            return check(value)
+            person: str = convert(people, value, reader, path)
+            return person
         if set(value) != {ON_CALL_KEY}:
             raise Invalid("must be an id, or a section with the one key oncall")
         settings = reader.read_section(OnCallSettings, value[ON_CALL_KEY], (*path, ON_CALL_KEY))
@@ -148,5 +164,6 @@ def _or_on_call(check: Callable[[object], str]) -> Callable[[object, Reader, Pat
     return resolve
 
 
-EscalationTarget = Annotated[str, resolved(_or_on_call(_target), "id")]
-ApproverId = Annotated[str, resolved(_or_on_call(_person), "id")]
+_TARGET = pattern(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")
+EscalationTarget = Annotated[str, resolved(_or_on_call(Annotated[str, _TARGET]), "id")]
+ApproverId = Annotated[str, resolved(_or_on_call(PersonId), "id")]

@@ -31,15 +31,9 @@ DEFAULT_STATE_DIR = "./var"
 
 # What the parser says, and what a person would say. Its own words never appear: they may quote the document.
 _YAML_WORDS = (
-    (
-        "mapping values are not allowed",
-        "unexpected colon; put text that contains a colon in quotes",
-    ),
+    ("mapping values are not allowed", "unexpected colon; put text that contains a colon in quotes"),
     ("could not find expected ':'", "a colon is missing after a key"),
-    (
-        "did not find expected key",
-        "check the indentation and quotes of this line and the one above",
-    ),
+    ("did not find expected key", "check the indentation and quotes of this line and the one above"),
     ("did not find expected '-' indicator", "list items must start in the same column"),
     ("did not find expected ',' or", "a bracket or brace isn't closed, or a comma is missing"),
     ("did not find expected node content", "a bracket or brace isn't closed, or a value is missing"),
@@ -189,17 +183,16 @@ def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
     try:
         with open(label, "rb") as file:
             content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError(f"{what} {label} doesn't exist.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
-    except PermissionError:
-        if os.path.isdir(label):  # what Windows says of a folder
-            raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
-        raise ConfigError(f"{what} {label} can't be read by this user.") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "invalid name"
-        raise ConfigError(f"{what} {ascii(os.fspath(label))[1:-1]} can't be read: {reason}.") from None
+        if isinstance(error, FileNotFoundError):
+            problem = "doesn't exist"
+        elif os.path.isdir(label):
+            problem = "is a folder. Name a file in it"
+        elif isinstance(error, PermissionError):
+            problem = "can't be read by this user"
+        else:
+            problem = f"can't be read: {getattr(error, 'strerror', None) or 'invalid name'}"
+        raise ConfigError(f"{what} {ascii(os.fspath(label))[1:-1]} {problem}.") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
     try:
@@ -263,7 +256,9 @@ def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|(\{))")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENTRY = re.compile(
+    r"""(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*+(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|([^'"#](?:(?!\s#).)*)?)(?:\s*#.*)?"""
+)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -311,36 +306,17 @@ def substitute(text: str, environment: Mapping[str, str]) -> tuple[str, list[str
 
 def parse_env(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
     """The variables of a `.env` file, and its faulty lines. A message never quotes a value."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     problems: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        name, equals, rest = entry.partition("=")
-        name = name.strip().removeprefix("export ").strip()
-        if not equals or not _NAME.fullmatch(name):
-            problems.append((number, "must have the form NAME=value"))
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            problems.append((number, "must have the form NAME=value; a quote must be closed, with nothing behind it"))
             continue
-        value = _env_value(rest.strip())
-        if value is None:
-            problems.append((number, f"{name} has an unclosed quote, or text after the closing quote"))
-            continue
-        found[name] = value
-    return found, problems
-
-
-def _env_value(text: str) -> str | None:
-    """A value without its quotes and its comment; None where the quotes are wrong."""
-    quote = text[:1]
-    if quote not in ("'", '"') or not quote:
-        if text.startswith("#"):
-            return ""
-        return re.split(r"\s#", text, maxsplit=1)[0].rstrip()
-    pattern = r"'([^']*)'" if quote == "'" else r'"((?:[^"\\]|\\.)*)"'
-    match = re.fullmatch(pattern + r"\s*(?:#.*)?", text)
-    if match is None:
-        return None
-    if quote == "'":
-        return match[1]
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), match[1])
+        name, literal, quoted, plain = match.groups()
+        unescaped = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted or "")
+        variables[name] = literal or unescaped or (plain or "").rstrip()
+    return variables, problems

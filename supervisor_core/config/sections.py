@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -80,8 +81,21 @@ class Invalid(ValueError):
         """The setting of a section that is wrong."""
 
 
+def pattern(form: str, expected: str, kind: str = "", *, empty: bool = False) -> Meta:
+    """The form of a line of text; `expected` completes "must be", and `kind` is its type in the reference."""
+    return Meta(
+        pattern=f"^(?:{form}|)$" if empty else f"^(?:{form})$",
+        extra={"expected": expected + (", or empty" if empty else ""), "kind": kind},
+    )
+
+
+def number(low: float, high: float, unit: str = "") -> Meta:
+    """The bounds of a number, both included."""
+    return Meta(ge=low, le=high, extra={"unit": unit})
+
+
 def checked(check: Callable[[Any], Any], kind: str = "") -> Meta:
-    """A setting that this function checks and converts; `kind` is its type in the reference."""
+    """A setting that this function checks and converts."""
     return Meta(extra={"check": check, "kind": kind})
 
 
@@ -94,7 +108,11 @@ class Reader:
     """Makes sections of a document, and collects everything that is wrong with it."""
 
     def __init__(
-        self, root: type[Section], folder: FilePath, *, commands: frozenset[str], removed: Mapping[str, str]
+        self,
+        root: type[Section],
+        folder: FilePath,
+        commands: frozenset[str] = frozenset(),
+        removed: Mapping[str, str] = EMPTY,
     ) -> None:
         self.root = root
         self.folder = folder
@@ -110,90 +128,52 @@ class Reader:
     def read_section(self, kind: type[S], given: Any, path: Path, key: str = "") -> S | None:  # noqa: ANN401
         """The section at this path, its missing settings filled with their defaults; None if something is wrong."""
         before = len(self.problems)
-        given = EMPTY if given is None else given
-        if not isinstance(given, Mapping):
-            self.problems.append((path, f"must be a section with settings, but is {kind_of(given)}"))
-            return None
-        try:
-            given = kind.prepare(given)
-        except Invalid as error:
-            self.problems.append((path, str(error)))
-            return None
         values: dict[str, Any] = {kind.KEY: key} if kind.KEY else {}
-        names = {}
-        for field in settings_of(kind):
-            names[field.encode_name] = field
-            inner = (*path, field.encode_name)
-            if field.encode_name in given:
-                self.given.add(inner)
-                values[field.name] = self.read(field.type, given[field.encode_name], inner)
-            elif field.required:
-                example = f"; example: {kind.EXAMPLE}" if kind.EXAMPLE else ""
-                self.problems.append((inner, f"is missing{example}"))
-            else:  # checked as if it were written, which makes its paths absolute
-                values[field.name] = self.read(field.type, EMPTY if is_section(field.type) else field.default, inner)
-        for name in given.keys() - names:
-            self.problems.append(((*path, name), self._describe_unknown(kind, name, path)))
-        if len(self.problems) > before:
-            return None
-        section = kind(**values)
         try:
+            given = kind.prepare(as_section(given))
+            names = {}
+            for field in settings_of(kind):
+                name = field.encode_name
+                names[name] = inner = (*path, name)
+                if name in given:
+                    self.given.add(inner)
+                    values[field.name] = self.read(field.type, given[name], inner)
+                elif field.required:
+                    example = f"; example: {kind.EXAMPLE}" if kind.EXAMPLE else ""
+                    self.problems.append((inner, f"is missing{example}"))
+                else:  # checked as if it were written, which makes its paths absolute
+                    default = EMPTY if is_section(field.type) else field.default
+                    values[field.name] = self.read(field.type, default, inner)
+            for name in given.keys() - names:
+                self.problems.append(((*path, name), self._describe_unknown(kind, name, path)))
+            if len(self.problems) > before:
+                return None
+            section = kind(**values)
             section.check_values()
         except Invalid as error:
             self.problems.append(((*path, error.key) if error.key else path, str(error)))
+            return None
         return section
 
     def read(self, hint: Any, value: Any, path: Path) -> Any:  # noqa: ANN401
-        """The value of a setting with this type."""
+        """The value of a setting of this type; None after adding what is wrong with it."""
         try:
-            return self._convert(hint, value, path)
+            return convert(hint, value, self, path)
         except Invalid as error:
             self.problems.append((path, str(error)))
             return None
 
-    def _convert(self, hint: Any, value: Any, path: Path) -> Any:  # noqa: ANN401
-        kind, rules = split_rules(hint)
-        is_checked = False
-        for extra in (rule.extra for rule in rules if rule.extra):
-            if "check" in extra:
-                value, is_checked = extra["check"](value), True
-            elif "resolve" in extra:
-                value, is_checked = extra["resolve"](value, self, path), True
-        origin, arguments = get_origin(kind), get_args(kind)
-        if origin is tuple:
-            if not isinstance(value, list | tuple):
-                raise Invalid(f"must be a list such as [a, b], but is {kind_of(value)}")
-            return tuple(self.read(arguments[0], item, (*path, number)) for number, item in enumerate(value))
-        if origin is Mapping:
-            return self._convert_mapping(arguments[0], arguments[1], value, path)
-        if is_checked:
-            return value
-        if origin in (Union, UnionType):
-            return None if value is None else self._convert(arguments[0], value, path)
-        if is_section(kind):
-            return self.read_section(kind, value, path)
-        if kind is str:
-            return line(value)
-        if kind is SecretStr:
-            return value if isinstance(value, SecretStr) else SecretStr(free_text(value))
-        return convert_scalar(hint, value)
-
-    def _convert_mapping(self, of_key: Any, of_value: Any, given: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401
-        given = EMPTY if given is None else given
-        if not isinstance(given, Mapping):
-            raise Invalid(f"must be a section with settings, but is {kind_of(given)}")
+    def read_mapping(self, of_key: Any, of_value: Any, given: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401
         values: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in as_section(given).items():
             inner = (*path, name)
             key = self.read(of_key, name, inner)
             if key in values and key is not None:
                 raise Invalid(f"names {key} twice (aliases and handlers count as names)")
-            is_inner_section = is_section(of_value)
-            values[key] = (
-                self.read_section(of_value, value, inner, name)
-                if is_inner_section
-                else self.read(of_value, value, inner)
-            )
+            if is_section(of_value):
+                values[key] = self.read_section(of_value, value, inner, name)
+            else:
+                values[key] = self.read(of_value, value, inner)
         return MappingProxyType(values)
 
     def _describe_unknown(self, kind: type[Section], key: str, path: Path) -> str:
@@ -210,34 +190,76 @@ class Reader:
         return f"isn't a {what}; expected {', '.join(known)}"
 
 
-def convert_scalar(hint: Any, value: Any) -> Any:  # noqa: ANN401
-    """A number, a truth value, or one of a few words, as msgspec checks them."""
+def convert(hint: Any, given: Any, reader: Reader, path: Path) -> Any:  # noqa: ANN401
+    """A value of a document as this type, after the rules of the type; `Invalid` if it doesn't fit."""
     kind, rules = split_rules(hint)
-    given = value
-    if kind in (bool, int, float) and isinstance(value, Substituted) and value.plain:
-        given = scalar(value)
-    if isinstance(given, float):  # not the subclass that a document has
-        given = int(given) if kind is int and given.is_integer() else float(given)
-    elif isinstance(given, int) and not isinstance(given, bool):
-        given = int(given)
+    origin, arguments = get_origin(kind), get_args(kind)
+    value, is_checked = apply_rules(rules, given, reader, path)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise Invalid(f"must be a list such as [a, b], but is {kind_of(value)}")
+        return tuple(reader.read(arguments[0], item, (*path, index)) for index, item in enumerate(value))
+    if origin is Mapping:
+        return reader.read_mapping(arguments[0], arguments[1], value, path)
+    if origin is Literal:
+        name = line(value)
+        if name in arguments:
+            return name
+        near = nearest(name, arguments) if quotable(given) else None
+        names, meant = ", ".join(filter(None, arguments)), f"; did you mean {near}?" if near else ""
+        raise Invalid(f"must be one of {names}, not{quotable(given) or ' this'}{meant}")
+    if is_checked:
+        return value
+    if origin in (Union, UnionType):
+        return None if value is None else convert(arguments[0], value, reader, path)
+    if is_section(kind):
+        return reader.read_section(kind, value, path)
+    if kind is str:
+        return line(value)
+    if kind is SecretStr:
+        return value if isinstance(value, SecretStr) else SecretStr(free_text(value))
+    return convert_number(hint, value)
+
+
+def apply_rules(
+    rules: tuple[Meta, ...],
+    value: Any,  # noqa: ANN401
+    reader: Reader | None = None,
+    path: Path = (),
+) -> tuple[Any, bool]:
+    """The value after the checks of its type, and whether there are any."""
+    is_checked = False
+    for rule in rules:
+        extra = rule.extra or {}
+        if rule.pattern:
+            value, is_checked = line(value), True
+            if not re.search(rule.pattern, value):
+                raise Invalid(f"must be {extra['expected']}")
+        elif "check" in extra:
+            value, is_checked = extra["check"](value), True
+        elif "resolve" in extra:
+            value, is_checked = extra["resolve"](value, reader, path), True
+    return value, is_checked
+
+
+def convert_number(hint: Any, given: Any) -> Any:  # noqa: ANN401
+    """A number within its bounds, or a truth value, as msgspec checks them."""
+    kind, rules = split_rules(hint)
+    value = scalar(given) if isinstance(given, Substituted) and given.plain else given
+    if isinstance(value, float):  # not the subclass that a document has
+        value = int(value) if kind is int and value.is_integer() else float(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        value = int(value)
     with suppress(msgspec.ValidationError, OverflowError):
-        return msgspec.convert(given, hint)
-    if get_origin(kind) is Literal:
-        raise Invalid(describe_choice(line(value), get_args(kind), value))
+        return msgspec.convert(value, hint)
     if kind is bool:
-        raise Invalid(f"must be true or false, but is {kind_of(value)}")
-    meta = rules[0]
-    unit = (meta.extra or {}).get("unit")
-    text = f"must be a {'whole ' if kind is int else ''}number{f' of {unit}' if unit else ''}"
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
-    raise Invalid(f"{text} from {meta.ge:g} to {meta.le:.12g}" + ("" if is_number else f", but is {kind_of(value)}"))
-
-
-def describe_choice(text: str, names: tuple[str, ...], value: object) -> str:
-    """The error of a text that is none of these names."""
-    near = nearest(text, names) if quotable(value) else None
-    meant = f"; did you mean {near}?" if near else ""
-    return f"must be one of {', '.join(filter(None, names))}, not{quotable(value) or ' this'}{meant}"
+        raise Invalid(f"must be true or false, but is {kind_of(given)}")
+    (bounds,) = rules
+    unit = (bounds.extra or {}).get("unit")
+    numbers = f"{'whole ' if kind is int else ''}number{f' of {unit}' if unit else ''}"
+    expected = f"must be a {numbers} from {bounds.ge:g} to {bounds.le:.12g}"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    raise Invalid(expected if is_number else f"{expected}, but is {kind_of(given)}")
 
 
 @cache
@@ -288,15 +310,17 @@ def as_plain(value: Any, *, secrets: bool = False) -> Any:  # noqa: ANN401
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
+def as_section(given: object) -> Mapping[str, Any]:
+    """A part of a document that must be a section; without settings it may be empty."""
+    if given is None or isinstance(given, Mapping):
+        return given or EMPTY
+    raise Invalid(f"must be a section with settings, but is {kind_of(given)}")
+
+
 def kind_of(value: object) -> str:
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (bool, "true or false"),
-        ((int, float), "a number"),
-        (str, "text"),
-        ((list, tuple), "a list"),
-        (Mapping, "a section"),
-    )
-    return next((name for kind, name in kinds if isinstance(value, kind)), "empty")
+    names: dict[Any, str] = {bool: "true or false", int | float: "a number", str: "text", list | tuple: "a list"}
+    names[Mapping] = "a section"
+    return next((name for kind, name in names.items() if isinstance(value, kind)), "empty")
 
 
 def quotable(value: object) -> str:

@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.fields import Minutes, Span, number
+from supervisor_core.config.fields import Minutes, Span
 from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId, UserId, UserName
-from supervisor_core.config.sections import EMPTY, Invalid, SecretStr, Section
+from supervisor_core.config.sections import EMPTY, Invalid, SecretStr, Section, number
 
 
 class AccessSettings(Section, frozen=True):

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
@@ -22,20 +22,29 @@ from supervisor_core.config.fields import (
     Seconds,
     Written,
     absolute_path,
-    matching,
-    number,
-    one_of,
 )
 from supervisor_core.config.names import ApproverId, PersonId
 from supervisor_core.config.raw import Substituted
-from supervisor_core.config.sections import EMPTY, Invalid, Reader, Section, checked, free_text, line, resolved
+from supervisor_core.config.sections import (
+    EMPTY,
+    Invalid,
+    Reader,
+    Section,
+    checked,
+    free_text,
+    line,
+    number,
+    pattern,
+    resolved,
+)
 
 PLACEHOLDERS = ("python", "config", "worker_id")
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 """A placeholder, a doubled brace, or a brace that is neither."""
 
 EXAMPLE = '["{python}", "-m", "package.module", "--config", "{config}"]'
-SIGNALS = ("TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ABRT", "ALRM", "WINCH", "BREAK", "KILL")
+Signal = Literal["TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "ABRT", "ALRM", "WINCH", "BREAK", "KILL"]
+SIGNALS: tuple[str, ...] = get_args(Signal)
 
 
 def fill_placeholders(word: str, values: Mapping[str, str | None]) -> str:
@@ -64,13 +73,6 @@ def _check_command(value: object) -> object:
     if value is None or (isinstance(value, list | tuple) and (not value or not value[0])):
         raise Invalid(f"must not be empty; example: {EXAMPLE}")
     return value
-
-
-def _check_signal(value: object) -> str:
-    return _signal_name(value.upper().removeprefix("SIG") if type(value) is str else value)
-
-
-_signal_name = one_of(*SIGNALS)
 
 
 def _check_environment(value: object) -> object:
@@ -140,11 +142,11 @@ class CodeSettings(Section, frozen=True):
     path: FilePath = Path()
     """Git checkout, or a folder in one. [Workers that share one](../how-to/change-code-safely.md#several-workers)
     restart together."""
-    remote: Annotated[str, checked(matching("[^\\s-]\\S*", "the name of a git remote"))] = "origin"
+    remote: Annotated[str, pattern(r"[^\s-]\S*", "the name of a git remote")] = "origin"
     """Remote that updates come from."""
-    branch: Annotated[str, checked(matching("[^\\s-]\\S*", "the name of a git branch"))] = "main"
+    branch: Annotated[str, pattern(r"[^\s-]\S*", "the name of a git branch")] = "main"
     """Branch that the worker runs. It must be checked out."""
-    requirements: Annotated[str, checked(matching("[^-].*", "a path in the checkout", empty=True), "relative path")] = (
+    requirements: Annotated[str, pattern("[^-].*", "a path in the checkout", "relative path", empty=True)] = (
         "requirements.txt"
     )
     """Requirements file that `update-deps` installs, relative to `path`. Empty: none."""
@@ -188,7 +190,10 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     """Leave the worker alone: neither start, restart nor stop it."""
     team: Annotated[str, Meta(examples=["archive"])] = ""
     """Team that the worker belongs to, from `teams`. Empty: none."""
-    stop_signal: Annotated[str, checked(_check_signal, "signal")] = "TERM"
+    stop_signal: Annotated[
+        Signal,
+        checked(lambda value: value.upper().removeprefix("SIG") if isinstance(value, str) else value, "signal"),
+    ] = "TERM"
     """Signal that asks the worker to stop."""
     stop_timeout_seconds: Seconds = 30.0
     """Time to stop before the worker is killed."""

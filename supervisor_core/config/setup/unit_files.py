@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtvs\\\"']))")
-_PIECE = re.compile(r"""(\s+)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:[^\s"'\\]|\\.|\\$)+)""", re.DOTALL)
+_PIECE = re.compile(r"""(\s+)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:[^\s"'\\]|\\\S|\\(?=\s|$))+)""", re.DOTALL)
 """A part of a value: space, quoted text in either quotes, or other text."""
 
 _VARIABLE = re.compile(
