@@ -178,8 +178,8 @@ class WebhookSettings(Section, frozen=True):
     url: Annotated[WebUrl, Meta(examples=["${WEBHOOK_URL:}"])] = NO_URL
     """URL that alerts are sent to. Empty: none, or the service's own for `pagerduty`."""
     secret: Annotated[SecretStr, Meta(examples=["${WEBHOOK_SECRET:}"])] = NO_SECRET
-    """`json`: the secret that signs the requests, `whsec_…`. `pagerduty`: the integration key. `alertmanager`: a
-    bearer token."""
+    """`json`: the secret that signs the requests, `whsec_…`. `pagerduty`: the integration key. `alertmanager`: a bearer
+    token."""
 
     @property
     def label(self) -> str:

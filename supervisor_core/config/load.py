@@ -61,7 +61,6 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
     """The variables of ours that any program may see."""
     network: Network
     """The proxies and certificates for every connection to the outside."""
-
     given: frozenset[SettingPath]
     """The settings that the file has; the others have their defaults."""
 
@@ -210,10 +209,7 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
         return {}
 
     def spec_hash(self, worker: WorkerSettings) -> str:
-        """The hash changes exactly when a configuration change needs a restart of this worker.
-
-        Every setting counts unless it is known to take effect without a restart, so none is forgotten.
-        """
+        """The hash changes exactly when a configuration change needs a restart of this worker."""
         known, digest = self._spec_hashes.get(id(worker), (None, ""))
         if known is not worker:
             settings = {name: as_plain(getattr(worker, name), secrets=True) for name in LAUNCH}

@@ -51,8 +51,8 @@ class SupervisorSettings(Section, frozen=True):
     id: HostId = ""
     """Name of this host in the audit trail and in results. Empty: the hostname."""
     state_dir: FilePath = Path(DEFAULT_STATE_DIR)
-    """Folder for the ledger, the locks, the control socket and the log. It must be on a local disk, not on the
-    shared drive."""
+    """Folder for the ledger, the locks, the control socket and the log. It must be on a local disk, not on the shared
+    drive."""
     heartbeat_seconds: Seconds = 30.0
     """Interval of the supervisor's own heartbeat. 0: none."""
     reconcile_seconds: Pause = 30.0
@@ -61,8 +61,8 @@ class SupervisorSettings(Section, frozen=True):
     """Interval at which an inbox on a drive (`nas.root`) is checked. On a local disk flags are also noticed at once.
     Without `nas.root` that is enough, and the inbox is checked every 30 s."""
     default_worker: str = ""
-    """Target of a command that changes something and names no worker. Empty: with several workers, such a command
-    needs a target."""
+    """Target of a command that changes something and names no worker. Empty: with several workers, such a command needs
+    a target."""
     command_expires_minutes: Minutes = 60.0
     """Time after which a queued command isn't started any more, as after an outage of the daemon. 0: never."""
     parallel: Annotated[int, number(1, 1000)] = 8
@@ -94,8 +94,8 @@ class DatabaseSettings(Section, frozen=True):
     url: Annotated[DatabaseUrl, Meta(examples=["${DATABASE_URL:}"])] = NO_URL
     """URL of the shared database: `sqlite://`, `mysql+pymysql://` or `postgresql+psycopg://`. Empty: none. With
     `fleet.role: hub` and PostgreSQL, it's the hub's ledger, and [another machine can take
-    over](../how-to/second-hub.md). For a local socket, leave out the host and add `?host=/run/postgresql`
-    (PostgreSQL) or `?unix_socket=…` (MariaDB)."""
+    over](../how-to/second-hub.md). For a local socket, leave out the host and add `?host=/run/postgresql` (PostgreSQL)
+    or `?unix_socket=…` (MariaDB)."""
     query_timeout_seconds: Pause = 10.0
     """Maximum duration of a query."""
     critical_tables: tuple[Table, ...] = ()
@@ -134,8 +134,8 @@ class FleetSettings(Section, frozen=True):
     """Commands across hosts. `supervisor fleet init` and `supervisor fleet join` write this section."""
 
     role: Literal["", "hub", "host"] = ""
-    """`hub`: runs the bot, approvals, alerts and schedules of the fleet. `host`: runs workers and takes commands
-    from the hub. Empty: this host alone. A hub may have workers of its own. A host has `slack.enabled: false`."""
+    """`hub`: runs the bot, approvals, alerts and schedules of the fleet. `host`: runs workers and takes commands from
+    the hub. Empty: this host alone. A hub may have workers of its own. A host has `slack.enabled: false`."""
     url: Annotated[FleetUrl, Meta(examples=["${NATS_URL:}"])] = NO_URL
     """URL of the NATS server, or several with commas between them. `tls://` encrypts."""
     credentials: Annotated[OptionalPath, Meta(examples=["${NATS_CREDENTIALS:}"])] = None

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.fields import Minutes, Span
+from supervisor_core.config.fields import Minutes, Span, check_url, url_text
 from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId, UserId, UserName
 from supervisor_core.config.sections import EMPTY, Invalid, SecretStr, Section, number
 
@@ -26,11 +25,11 @@ class AccessSettings(Section, frozen=True):
     operators: tuple[PersonId, ...] = ()
     """People who can run commands. They are viewers, too."""
     approvers: tuple[ApproverId, ...] = ()
-    """People who can approve commands, also as [`{oncall: {…}}`](../how-to/find-who-is-on-call.md). They are
-    viewers, too. Guests can't approve."""
+    """People who can approve commands, also as [`{oncall: {…}}`](../how-to/find-who-is-on-call.md). They are viewers,
+    too. Guests can't approve."""
     commands: Mapping[CommandName, tuple[PersonId, ...]] = EMPTY
-    """Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a list grants
-    nothing else."""
+    """Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a list grants nothing
+    else."""
     people: Mapping[UserName, UserId] = EMPTY
     """Slack users of people who also work in this host's shell: `{anna: U0ANNA}`. Nobody approves in one what they
     requested in the other."""
@@ -80,15 +79,14 @@ class SlackSettings(Section, frozen=True):
     access: AccessSettings = AccessSettings()
     approvals: ApprovalSettings = ApprovalSettings()
     bake_minutes: Minutes = 10.0
-    """Duration of the [watch](../how-to/change-code-safely.md#watched-afterwards) over workers after a code change.
-    0: none."""
+    """Duration of the [watch](../how-to/change-code-safely.md#watched-afterwards) over workers after a code change. 0:
+    none."""
 
     def asks_in(self, card: str) -> str:
         """Return the channel for the approval of a command posted in this channel; empty if the message itself asks.
 
         In a direct message no approver would see it."""
-        alone = card.startswith(DIRECT)
-        channel = self.approval_channel or (self.alert_channel if alone else "")
+        channel = self.approval_channel or (self.alert_channel if card.startswith(DIRECT) else "")
         return "" if channel == card else channel
 
 
@@ -147,13 +145,9 @@ def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other:
 
 
 def _api_url(url: str) -> str:
-    if not url:
-        return SLACK_ITSELF
     try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.endswith("/api/")
-    except ValueError:
-        fine = False
-    if not fine or not url.isprintable() or " " in url:
-        raise ConfigError(f"{API_URL} must be a URL that ends in /api/, such as {SLACK_ITSELF}")
-    return url
+        if not url or (check_url(url_text(url), ("http", "https"), "") and url.endswith("/api/")):
+            return url or SLACK_ITSELF
+    except Invalid:
+        pass
+    raise ConfigError(f"{API_URL} must be a URL that ends in /api/, such as {SLACK_ITSELF}")

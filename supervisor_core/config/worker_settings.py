@@ -125,11 +125,11 @@ class RestartSettings(Section, frozen=True):
     policy: Literal["never", "on-failure", "always"] = "on-failure"
     """Restart a worker that exited or crashed: never, after a failure, or always."""
     max_per_hour: Annotated[int, number(0, 3600)] = 5
-    """Maximum automatic restarts within an hour. After that, the worker is quarantined. Restarts while the shared
-    drive is away don't count."""
+    """Maximum automatic restarts within an hour. After that, the worker is quarantined. Restarts while the shared drive
+    is away don't count."""
     on_unknown: Literal["restart", "leave"] = "restart"
-    """What `on-failure` does after an exit whose code nobody learned, such as while no daemon ran: `restart`,
-    because most workers are meant to run all the time, or `leave`, for a job that must not run twice."""
+    """What `on-failure` does after an exit whose code nobody learned, such as while no daemon ran: `restart`, because
+    most workers are meant to run all the time, or `leave`, for a job that must not run twice."""
     backoff_seconds: Seconds = 5.0
     """Wait before the first restart. It doubles each time."""
     on_hang: bool = False
@@ -182,8 +182,8 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     cwd: FilePath = Path()
     """Working directory."""
     env: Environment = EMPTY
-    """Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, `LC_*`, `TZ`,
-    `USER`, `LOGNAME` and `TMPDIR`."""
+    """Environment variables. Of the supervisor's own, a worker gets only `PATH`, `HOME`, `LANG`, `LC_*`, `TZ`, `USER`,
+    `LOGNAME` and `TMPDIR`."""
     enabled: bool = True
     """Run the worker."""
     quarantined: bool = False

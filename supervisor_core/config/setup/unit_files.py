@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtvs\\\"']))")
@@ -40,34 +40,31 @@ class UnitSyntaxError(ValueError):
     """Text that systemd can't read either. The message completes a sentence that begins with the setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitSetting:
-    section: str
+class UnitSetting(NamedTuple):
     key: str
     value: str
-    file: str
-    line: int
+    position: str
+    """The file and the line."""
 
 
 def read_settings(text: str, file: str) -> Iterator[UnitSetting]:
     """The assignments in order, with continued lines joined; `UnitSyntaxError` for any other line."""
-    section, start, held = "", 0, ""
+    start, held = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
-        if (not held and (not bare or bare[0] in "#;")) or (held and bare[:1] in ("#", ";")):
+        if bare[:1] in ("#", ";") or not (bare or held):
             continue
         start = start if held else number
-        if line.rstrip("\n").endswith("\\"):
-            held += line[:-1].lstrip() + " " if not held else line[:-1] + " "
+        if line.endswith("\\"):
+            held += (line if held else line.lstrip())[:-1] + " "
             continue
         whole, held = (held + line).strip(), ""
+        key, equals, value = map(str.strip, whole.partition("="))
         if whole.startswith("[") and whole.endswith("]"):
-            section = whole[1:-1]
             continue
-        key, equals, value = whole.partition("=")
-        if not equals or not key.strip():
+        if not equals or not key:
             raise UnitSyntaxError(f"{file} line {start} must be a section, or a setting as Key=value")
-        yield UnitSetting(section, key.strip(), value.strip(), file, start)
+        yield UnitSetting(key, value, f"{file} line {start}")
 
 
 def split_words(text: str) -> list[str]:
