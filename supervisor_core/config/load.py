@@ -27,8 +27,7 @@ from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
-from supervisor_core.config.drive_settings import CORNERSTONE, FORMER_ROOT, LAYOUTS, PLAIN
-from supervisor_core.config.models import Settings
+from supervisor_core.config.models import CORNERSTONE, FORMER_ROOT, LAYOUTS, PLAIN, Settings
 from supervisor_core.config.names import OnCallSource
 from supervisor_core.config.problems import HUB, REMOVED, SQLITE, as_mapping, cross_check, is_of_cornerstone
 from supervisor_core.config.raw import RawConfig, absolute, read_raw

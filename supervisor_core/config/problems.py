@@ -11,7 +11,7 @@ from supervisor_core.commands.targets import ALL, PATTERN, TEAM
 from supervisor_core.commands.targets import HOST as HOST_TARGET
 from supervisor_core.common.text import nearest
 from supervisor_core.config.document import Path
-from supervisor_core.config.drive_settings import FolderSettings, layout_of
+from supervisor_core.config.models import FolderSettings, layout_of
 from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS, host_id
 from supervisor_core.config.raw import Substituted
 from supervisor_core.config.sections import quotable, settings_of
