@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from supervisor_core import cli
 from supervisor_core.cli.host import approvals_of, shell_issuer, wake
 from supervisor_core.cli.send import describe_missing_outcome, wait_for_outcome
@@ -31,6 +33,7 @@ from supervisor_core.commands.labels import clean_label, validate_label
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, UsageError
 from supervisor_core.config import load
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.sections import as_plain
 from supervisor_core.daemon import environment, single_pass
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.execution import execute
@@ -89,7 +92,7 @@ class ConfigDocument(dict[str, Any]):
 
     def __init__(self, config: SupervisorConfig, document: Mapping[str, Any] | None = None) -> None:
         if document is None:
-            sections = config.model_dump()
+            sections = as_plain(config)
             document = {
                 name: ConfigDocument(config, section) if isinstance(section, Mapping) else section
                 for name, section in sections.items()
@@ -319,7 +322,7 @@ def start_watcher(worker_id: str = WORKER, config_path: ConfigPath = None) -> bo
 def stop_watcher_gracefully(worker_id: str, timeout_seconds: float = 30, config_path: ConfigPath = None) -> bool:
     """Stop the worker, by force after the timeout. True if none of its processes is left."""
     host = host_at(config_path)
-    settings = host.config.worker(worker_id).model_copy(update={"stop_timeout_seconds": timeout_seconds})
+    settings = structs.replace(host.config.worker(worker_id), stop_timeout_seconds=timeout_seconds)
     return worker.stop_watcher_gracefully(host.processes, settings).stopped
 
 

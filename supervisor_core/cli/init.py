@@ -13,16 +13,16 @@ import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, get_args
+from typing import Any
 
 from supervisor_core.cli.config import summary
 from supervisor_core.cli.importing import importable
 from supervisor_core.cli.table import fit
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.sections import Invalid
 from supervisor_core.config.load import SupervisorConfig, check_raw, load_supervisor_config
 from supervisor_core.config.names import ChannelId, HostId, PersonId, TeamName, WorkerId, host_id
 from supervisor_core.config.raw import DEFAULT_STATE_DIR, ENV_FILE, VARIABLE, parse_env, parse_raw
+from supervisor_core.config.sections import Invalid, apply_rules, split_rules
 from supervisor_core.config.setup.files import READABLE_FILE, add_variables, document_text, write_file
 from supervisor_core.config.setup.imports.conversion import is_in_checkout, quoted
 from supervisor_core.config.setup.unit_files import quoted_word
@@ -425,8 +425,7 @@ def _age(text: str) -> None:
 
 
 def _check_of(setting: object) -> Callable[[str], object]:
-    check: Callable[[str], object] = get_args(setting)[1].func
-    return check
+    return lambda answer: apply_rules(split_rules(setting)[1], answer)
 
 
 def _token(name: str) -> Callable[[str], None]:

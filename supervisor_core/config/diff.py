@@ -6,14 +6,17 @@ Nothing in it is ever a value: a secret that changed is known by its key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
-from supervisor_core.common.sections import Section
+import msgspec
+from msgspec import structs
+
 from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import format_path
+from supervisor_core.config.sections import Section, settings_of
 
 LIVE_SECTIONS = ("workers", "teams", "commands")
 """The sections that a running daemon applies. The others are read at its start."""
@@ -60,25 +63,28 @@ class ConfigDiff:
 
     @property
     def empty(self) -> bool:
-        return not any(getattr(self, field.name) for field in fields(self))
+        return self == ConfigDiff()
 
     @property
     def live(self) -> bool:
         """True where a running daemon has something to take over."""
-        return any(getattr(self, field.name) for field in fields(self) if field.name != "needs_restart")
+        return replace(self, needs_restart=()) != ConfigDiff()
 
     def in_words(self) -> list[str]:
-        """A kind sentence for each, as it follows from taking the new configuration over."""
+        """A line for each effect."""
         return [
             *(f"worker {worker_id} is added" for worker_id in self.added),
             *(f"worker {worker_id} is removed: it is stopped" for worker_id in self.removed),
             *(f"worker {worker_id} is disabled: it is stopped" for worker_id in self.stopped),
             *(f"worker {worker_id} is enabled: it is started" for worker_id in self.started),
             *([f"{len(self.restarted)} workers are restarted, one at a time"] if len(self.restarted) > 1 else []),
-            *(f"worker {each.worker_id} is restarted: {list_names(each.keys)} changed" for each in self.restarted),
             *(
-                f"worker {each.worker_id} is updated without a restart: {list_names(each.keys)} changed"
-                for each in self.changed
+                f"worker {worker.worker_id} is restarted: {list_names(worker.keys)} changed"
+                for worker in self.restarted
+            ),
+            *(
+                f"worker {worker.worker_id} is updated without a restart: {list_names(worker.keys)} changed"
+                for worker in self.changed
             ),
             *([f"teams changed: {list_names(self.teams)}"] if self.teams else []),
             *([f"commands changed: {list_names(self.commands)}"] if self.commands else []),
@@ -86,48 +92,43 @@ class ConfigDiff:
         ]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document: dict[str, Any] = msgspec.to_builtins(self)
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> ConfigDiff:
-        """Read what `as_json` of any version made."""
-        found: dict[str, Any] = {field.name: tuple(map(str, document.get(field.name) or ())) for field in fields(cls)}
-        for name in ("restarted", "changed"):
-            workers = document.get(name) or ()
-            found[name] = tuple(
-                ChangedWorker(str(each["worker_id"]), tuple(map(str, each["keys"]))) for each in workers
-            )
-        return cls(**found)
+        return msgspec.convert(document, cls)
 
 
 def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
     """The effects of replacing `old` by `new`: `{config}` then means the same file."""
-    touched = [
-        ChangedWorker(worker_id, _names(old.workers[worker_id], worker, ()))
+    changes = {
+        worker_id: keys
         for worker_id, worker in new.workers.items()
-        if worker_id in old.workers
-    ]
-    differing = {each.worker_id: each for each in touched if each.keys}
-    stopped = tuple(each for each in differing if old.workers[each].enabled and not new.workers[each].enabled)
-    started = tuple(each for each in differing if new.workers[each].enabled and not old.workers[each].enabled)
+        if worker_id in old.workers and (keys := _changed_keys(old.workers[worker_id], worker, ()))
+    }
+    stopped = tuple(name for name in changes if old.workers[name].enabled and not new.workers[name].enabled)
+    started = tuple(name for name in changes if new.workers[name].enabled and not old.workers[name].enabled)
+    running = [ChangedWorker(name, keys) for name, keys in changes.items() if name not in {*stopped, *started}]
     # Both hashes are those of the old one, since the new one may still lie elsewhere.
-    restarted = {each for each in differing if old.spec_hash(old.workers[each]) != old.spec_hash(new.workers[each])}
-    restarted -= {*stopped, *started}
-    settings = [name for name in Settings.model_fields if name not in LIVE_SECTIONS]
+    restarted = {
+        worker.worker_id
+        for worker in running
+        if old.spec_hash(old.workers[worker.worker_id]) != old.spec_hash(new.workers[worker.worker_id])
+    }
+    settings = [field.name for field in settings_of(Settings) if field.name not in LIVE_SECTIONS]
     variables = sorted(name for name in {*old.environ, *new.environ} if name.startswith(USED_AS_THEY_ARE))
     return ConfigDiff(
         added=tuple(worker_id for worker_id in new.workers if worker_id not in old.workers),
         removed=tuple(worker_id for worker_id in old.workers if worker_id not in new.workers),
         stopped=stopped,
         started=started,
-        restarted=tuple(each for worker_id, each in differing.items() if worker_id in restarted),
-        changed=tuple(
-            each for worker_id, each in differing.items() if worker_id not in {*restarted, *stopped, *started}
-        ),
-        teams=_names(old.teams, new.teams, ("teams",)),
-        commands=_names(old.commands, new.commands, ("commands",)),
+        restarted=tuple(worker for worker in running if worker.worker_id in restarted),
+        changed=tuple(worker for worker in running if worker.worker_id not in restarted),
+        teams=_changed_keys(old.teams, new.teams, ("teams",)),
+        commands=_changed_keys(old.commands, new.commands, ("commands",)),
         needs_restart=(
-            *(key for name in settings for key in _names(getattr(old, name), getattr(new, name), (name,))),
+            *(key for name in settings for key in _changed_keys(getattr(old, name), getattr(new, name), (name,))),
             *(name for name in variables if old.environ.get(name) != new.environ.get(name)),
         ),
     )
@@ -135,7 +136,7 @@ def compare(old: SupervisorConfig, new: SupervisorConfig) -> ConfigDiff:
 
 def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConfig:
     """The new workers, teams and commands. All else, such as the place and the environment, stays as at the start."""
-    return running.model_copy(update={name: getattr(new, name) for name in LIVE_SECTIONS})
+    return structs.replace(running, **{name: getattr(new, name) for name in LIVE_SECTIONS})
 
 
 def list_names(names: tuple[str, ...]) -> str:
@@ -144,19 +145,19 @@ def list_names(names: tuple[str, ...]) -> str:
     return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
 
 
-def _names(old: object, new: object, path: Path) -> tuple[str, ...]:
-    return tuple(format_path(each) for each in _paths(old, new, path))
+def _changed_keys(old: object, new: object, path: Path) -> tuple[str, ...]:
+    return tuple(format_path(changed) for changed in _find_changes(old, new, path))
 
 
-def _paths(old: object, new: object, path: Path) -> Iterator[Path]:
+def _find_changes(old: object, new: object, path: Path) -> Iterator[Path]:
     """The paths that differ: a setting, or a whole entry that only one of them has. Lists count as one."""
     if isinstance(old, Section) and isinstance(new, Section):
-        for name, field in type(new).model_fields.items():
-            yield from _paths(getattr(old, name), getattr(new, name), (*path, field.key))
+        for field in settings_of(type(new)):
+            yield from _find_changes(getattr(old, field.name), getattr(new, field.name), (*path, field.encode_name))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys((*old, *new)):
             if key in old and key in new:
-                yield from _paths(old[key], new[key], (*path, str(key)))
+                yield from _find_changes(old[key], new[key], (*path, str(key)))
             else:
                 yield (*path, str(key))
     elif old != new:

@@ -31,13 +31,13 @@ _WORDS |= {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 
 class WrittenInt(int):
-    """A whole number that remembers how it was written, for settings that are text after all."""
+    """A whole number that remembers its notation, for settings that are text after all."""
 
     text = ""
 
 
 class WrittenFloat(float):
-    """A fractional number that keeps its notation: `1.10` may be a version."""
+    """A fractional number that remembers its notation: `1.10` may be a version."""
 
     text = ""
 
@@ -52,17 +52,14 @@ class DocumentError(Exception):
         self.reason = reason
 
 
-def scalar(text: str) -> Any:  # noqa: ANN401 (what a scalar is depends on its text)
+def scalar(text: str) -> Any:  # noqa: ANN401
+    """The value of text without quotes."""
     word = text.lower()
     if word in _WORDS and text in (word, word.upper(), word.capitalize()):
         return _WORDS[word]
-    number: WrittenInt | WrittenFloat
-    if _INT.fullmatch(text):
-        number = WrittenInt(text.replace("_", ""))
-    elif _FLOAT.fullmatch(text):
-        number = WrittenFloat(text)
-    else:
+    if not (_INT.fullmatch(text) or _FLOAT.fullmatch(text)):
         return text
+    number = WrittenInt(text.replace("_", "")) if _INT.fullmatch(text) else WrittenFloat(text)
     number.text = text
     return number
 
@@ -82,57 +79,56 @@ class Document:
         self.data: Any = self._value(root, ()) if root is not None else None
 
     def _value(self, node: Any, path: Path) -> Any:  # noqa: ANN401
-        line = node.start_mark.line + 1
+        line, kind = node.start_mark.line + 1, type(node).__name__
         self.lines.setdefault(path, line)
         self._count += 1
         if self._count > MAX_NODES:
             reason = f"with its aliases expanded, the document has more than {MAX_NODES} values"
             raise DocumentError(line, None, reason)
-        kind = type(node).__name__
         if node.tag != TAGS[kind]:
             raise DocumentError(line, path, "has a tag (`!…`); tags aren't allowed")
         if kind == "ScalarNode":
             return self._scalar(node, path, line)
-        if any(node is one for one in self._open):
+        if any(node is other for other in self._open):
             raise DocumentError(line, path, "refers to itself")
         if len(self._open) >= MAX_DEPTH:
             raise DocumentError(line, None, f"the nesting is deeper than {MAX_DEPTH} levels")
         self._open.append(node)
+        value: Any
         if kind == "SequenceNode":
-            found: Any = [self._value(item, (*path, number)) for number, item in enumerate(node.value)]
+            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         else:
-            found = self._mapping(node, path)
+            value = self._mapping(node, path)
         self._open.pop()
-        return found
+        return value
 
     def _scalar(self, node: Any, path: Path, line: int) -> Any:  # noqa: ANN401
-        plain = not node.style
+        is_plain = not node.style
         if "$" not in node.value:
-            return scalar(node.value) if plain else node.value
+            return scalar(node.value) if is_plain else node.value
         text, problems = substitute(node.value, self._environment)
         self.problems.extend((line, path, problem) for problem in problems)
-        return Substituted(text, plain=plain)
+        return Substituted(text, plain=is_plain)
 
     def _mapping(self, node: Any, path: Path) -> dict[str, Any]:  # noqa: ANN401
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         merged: list[dict[str, Any]] = []
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
+            line, key = key_node.start_mark.line + 1, key_node.value
             if type(key_node).__name__ != "ScalarNode" or key_node.tag != TEXT_TAG:
                 raise DocumentError(line, path, "has a list, a mapping or a tag as a key; keys must be text")
-            key = key_node.value
             if key == MERGE:
                 parts = value_node.value if type(value_node).__name__ == "SequenceNode" else [value_node]
                 merged += [self._value(part, (*path, MERGE)) for part in parts]
                 if not all(isinstance(part, dict) for part in merged):
                     raise DocumentError(line, path, "merges (<<) something that isn't a mapping")
                 continue
-            if key in found:
+            if key in values:
                 first = self.lines[(*path, key)]
                 self.problems.append((line, (*path, key), f"is set twice; the first is on line {first}"))
             self.lines.setdefault((*path, key), line)
             value = self._value(value_node, (*path, key))
-            found.setdefault(key, value)
+            values.setdefault(key, value)
         for part in merged:
-            found = {**part, **found}
-        return found
+            values = {**part, **values}
+        return values

@@ -13,6 +13,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from msgspec import structs
+
 from supervisor_core.commands.addresses import hosts_of
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import person_of
@@ -21,16 +23,22 @@ from supervisor_core.commands.definitions import Right
 from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
-from supervisor_core.common.sections import SecretStr, Section, ValidationError
 from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.command_settings import ORIGIN
+from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.document import Problem
-from supervisor_core.config.drive_settings import FORMER_ROOT, FolderSettings, forgotten_folders
-from supervisor_core.config.models import Settings
+from supervisor_core.config.models import CORNERSTONE, FORMER_ROOT, LAYOUTS, PLAIN, Settings
 from supervisor_core.config.names import OnCallSource
-from supervisor_core.config.problems import HUB, SQLITE, as_mapping, cross_check, is_of_cornerstone, problems_of
+from supervisor_core.config.problems import HUB, REMOVED, SQLITE, as_mapping, cross_check, is_of_cornerstone
 from supervisor_core.config.raw import RawConfig, absolute, read_raw
-from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings, fill_placeholders, safe_environment
+from supervisor_core.config.sections import Reader, SecretStr, Section, as_plain, settings_of
+from supervisor_core.config.worker_settings import (
+    LAUNCH,
+    TeamSettings,
+    WorkerSettings,
+    fill_placeholders,
+    safe_environment,
+)
 from supervisor_core.host.network import Network
 from supervisor_core.plugins.loading import load_plugins
 
@@ -38,9 +46,10 @@ SHORTEST_SECRET = 4
 """Shorter secrets would match ordinary words, and are easy to guess anyway."""
 
 
-class SupervisorConfig(Settings):
+class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
     """A configuration that was found right, with every path absolute. It never changes."""
 
+    INTERNAL = frozenset({"path", "text", "environ", "safe_environment", "network", "given"})
     path: Path
     """The absolute path of the file: `{config}` in a command."""
     text: str
@@ -51,16 +60,11 @@ class SupervisorConfig(Settings):
     """The variables of ours that any program may see."""
     network: Network
     """The proxies and certificates for every connection to the outside."""
+    given: frozenset[SettingPath]
+    """The settings that the file has; the others have their defaults."""
 
-    def complete(self, context: Mapping[str, Any]) -> None:
-        """Take the origin out of the context of the validation."""
-        self.set_private(
-            path=context["path"],
-            text=context["text"],
-            environ=MappingProxyType(context["environ"]),
-            safe_environment=MappingProxyType(context["safe"]),
-            network=Network(context["environ"], context["path"].parent),
-        )
+    def __repr__(self) -> str:
+        return f"SupervisorConfig({str(self.path)!r})"
 
     @property
     def state_dir(self) -> Path:
@@ -80,8 +84,8 @@ class SupervisorConfig(Settings):
     @cached_property
     def folders(self) -> Mapping[str, Path]:
         """The absolute paths of the folders, by their keys: state, logs, inbox, outbox, and those of the workers."""
-        names = ((name, str(getattr(self.nas.folders, name))) for name in FolderSettings.model_fields)
-        return MappingProxyType({name: self.drive_root / folder for name, folder in names if folder})
+        names = structs.asdict(self.nas.folders)
+        return MappingProxyType({name: self.drive_root / folder for name, folder in names.items() if folder})
 
     @property
     def ledger_url(self) -> str:
@@ -108,8 +112,19 @@ class SupervisorConfig(Settings):
 
     @property
     def forgotten_folders(self) -> Mapping[Path, str]:
-        """The folders that must not exist while no layout is set, each with the remedy."""
-        return forgotten_folders(self.nas, self.resolve(FORMER_ROOT))
+        """The folders that this configuration meant before there were layouts, each with the remedy.
+
+        Empty where the layout is set. Where one of these folders exists, the names of `plain` would forget the flags,
+        pauses and heartbeats in it.
+        """
+        if ("nas", "layout") in self.given:
+            return {}
+        root, remedy = self.nas.root, "Add layout: cornerstone to the section nas."
+        if root is None:
+            root = self.resolve(FORMER_ROOT)
+            remedy = f"Add nas: {{root: {FORMER_ROOT}, layout: cornerstone}} to the configuration."
+        unset = [name for name, folder in LAYOUTS[PLAIN].items() if getattr(self.nas.folders, name) == folder]
+        return {root / LAYOUTS[CORNERSTONE][name]: remedy for name in unset}
 
     def folder(self, name: str) -> Path:
         return self.folders[name]
@@ -175,20 +190,17 @@ class SupervisorConfig(Settings):
         self, workers: Mapping[str, WorkerSettings], teams: Mapping[str, TeamSettings]
     ) -> SupervisorConfig:
         """The same configuration with these workers and teams: those of a whole fleet."""
-        return self.model_copy(
-            update={"workers": MappingProxyType(dict(workers)), "teams": MappingProxyType(dict(teams))}
-        )
+        return structs.replace(self, workers=MappingProxyType({**workers}), teams=MappingProxyType({**teams}))
 
     @cached_property
     def secrets(self) -> frozenset[str]:
         """Every value that must not be seen: passwords, tokens, keys, and what workers are given in `env`."""
-        found = set(_hidden(self))
-        found |= {value for name, value in self.environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
-        for url in tuple(found):
+        secrets = set(_find_secrets(self))
+        secrets |= {value for name, value in self.environ.items() if name.startswith("SLACK_") and "TOKEN" in name}
+        for url in tuple(secrets):
             with suppress(ValueError):
-                found.add(urlsplit(url).password or "")
-        found |= set(self.network.secrets())
-        return frozenset(value for value in found if len(value) >= SHORTEST_SECRET)
+                secrets.add(urlsplit(url).password or "")
+        return frozenset(value for value in (*secrets, *self.network.secrets()) if len(value) >= SHORTEST_SECRET)
 
     @cached_property
     def _spec_hashes(self) -> dict[int, tuple[WorkerSettings, str]]:
@@ -196,17 +208,14 @@ class SupervisorConfig(Settings):
         return {}
 
     def spec_hash(self, worker: WorkerSettings) -> str:
-        """The hash changes exactly when a configuration change needs a restart of this worker.
-
-        Every setting counts unless it is known to take effect without a restart, so none is forgotten.
-        """
-        known, found = self._spec_hashes.get(id(worker), (None, ""))
+        """The hash changes exactly when a configuration change needs a restart of this worker."""
+        known, digest = self._spec_hashes.get(id(worker), (None, ""))
         if known is not worker:
-            settings = worker.model_dump(exclude=WorkerSettings.LIVE, secrets=True)
+            settings = {name: as_plain(getattr(worker, name), secrets=True) for name in LAUNCH}
             settings |= {"id": worker.id, "command": self.command_for(worker), "python": self.python_for(worker)}
-            found = hashlib.sha256(canonical_json(settings).encode()).hexdigest()
-            self._spec_hashes[id(worker)] = worker, found
-        return found
+            digest = hashlib.sha256(canonical_json(settings).encode()).hexdigest()
+            self._spec_hashes[id(worker)] = worker, digest
+        return digest
 
 
 def load_supervisor_config(
@@ -230,51 +239,51 @@ def read_config(path: str | Path | None = None, environ: Mapping[str, str] | Non
 
 def put_commands_in_force(config: SupervisorConfig) -> None:
     """Put the commands of this configuration into the catalog, and take out those of another one."""
-    CATALOG.extend(ORIGIN, (each.definition(name) for name, each in config.commands.items()))
+    CATALOG.extend(ORIGIN, (command.definition(name) for name, command in config.commands.items()))
 
 
 def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
     """The configuration that was read, checked; `ConfigError` with a line for everything that is wrong."""
-    given = dict(os.environ if environ is None else environ)
-    try:
-        # A key that begins with x- is only there for its YAML anchor.
-        data = {key: value for key, value in raw.data.items() if not key.startswith("x-")}
-        context = {
-            "path": Path(raw.path),
-            "folder": Path(raw.folder),
-            "text": raw.text,
-            "environ": raw.environment,
-            "safe": safe_environment(given),
-            "commands": frozenset(map(str, as_mapping(raw.data.get("commands")))),
-        }
-        config = SupervisorConfig.model_validate(data, context=context)
-        found: list[Problem] = []
-    except ValidationError as error:
-        config, found = None, problems_of(error, raw)
-    if config is None and is_of_cornerstone(raw.data):
+    reader = Reader(
+        Settings,
+        Path(raw.folder),
+        frozenset(map(str, as_mapping(raw.data.get("commands")))),
+        REMOVED,
+    )
+    # A key that begins with x- is only there for its YAML anchor.
+    settings = reader.read_section(Settings, {k: v for k, v in raw.data.items() if not k.startswith("x-")}, ())
+    if settings is None and is_of_cornerstone(raw.data):
         raise raw.error([(1, (), "this is a configuration of Cornerstone Archive; convert it with supervisor import")])
-    problems: dict[object, Problem] = {}  # one for each place: a missing variable needs no second line for its effects
-    for problem in (*raw.problems, *found, *cross_check(raw)):
+    problems: dict[object, Problem] = {}  # one for each setting: a missing variable has other effects, too
+    for problem in (
+        *raw.problems,
+        *((raw.line_of(path), path, text) for path, text in (*reader.problems, *cross_check(raw.data))),
+    ):
         problems.setdefault(problem[:2], problem)
-    if problems or config is None:
+    if problems or settings is None:
         raise raw.error(list(problems.values()))
-    return config
+    return SupervisorConfig(
+        **structs.asdict(settings),
+        path=Path(raw.path),
+        text=raw.text,
+        environ=MappingProxyType(raw.environment),
+        safe_environment=MappingProxyType(safe_environment(os.environ if environ is None else environ)),
+        network=Network(raw.environment, Path(raw.folder)),
+        given=frozenset(reader.given),
+    )
 
 
-def _hidden(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
-    if isinstance(value, Section):
-        for name in type(value).model_fields:
-            yield from _hidden(getattr(value, name))
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _hidden(item)
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _hidden(item)
+def _find_secrets(value: Any) -> Iterator[str]:  # noqa: ANN401 (any setting)
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
     elif isinstance(value, OnCallSource):
-        yield from _hidden(value.settings)
-    elif isinstance(value, SecretStr):
-        yield str(value.get_secret_value())
+        yield from _find_secrets(value.settings)
+    elif isinstance(value, Section):
+        for field in settings_of(type(value)):
+            yield from _find_secrets(getattr(value, field.name))
+    elif isinstance(value, Mapping | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_secrets(item)
 
 
 PEOPLE = ("U", "W")

@@ -1,37 +1,28 @@
-"""Names that people give to workers, teams and hosts, ids of Slack, and sources that say who is on call: the valid
-ones, and why others aren't."""
+"""Names that people give to workers, teams and hosts, ids of Slack, and sources that say who is on call."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import socket
-from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Callable, Mapping
+from typing import Annotated, Self
 
 from supervisor_core.commands.catalog import FAMILIES, HANDLERS, find, nearest_command
 from supervisor_core.commands.targets import WORKER_ID
-from supervisor_core.common.sections import (
-    BeforeValidator,
-    Context,
-    Field,
+from supervisor_core.config.document import Path
+from supervisor_core.config.fields import NO_SECRET, NO_URL, Span, WebUrl, mask_url
+from supervisor_core.config.sections import (
     Invalid,
+    Reader,
     SecretStr,
     Section,
-    ValidationError,
-)
-from supervisor_core.config.fields import (
-    Kind,
-    Line,
-    Number,
-    Secret,
-    SecretUrl,
-    Span,
-    WebUrl,
-    kind_of,
-    mask_url,
-    matching,
+    checked,
+    convert,
+    number,
+    pattern,
     quotable,
+    resolved,
 )
 
 MAX_NAME = 64  # characters, of a worker, a team or a host
@@ -65,64 +56,71 @@ def host_id() -> str:
     return name or "supervisor"
 
 
-def _worker_id(value: object) -> str:
-    if fault := worker_id_fault(name := str(value)):
-        raise Invalid(fault)
-    return name
+def unless_fault(describe_fault: Callable[[str], str | None]) -> Callable[[object], str]:
+    """A check for names in which this function finds no fault."""
+
+    def check(value: object) -> str:
+        if fault := describe_fault(str(value)):
+            raise Invalid(fault)
+        return str(value)
+
+    return check
 
 
-def _team_name(value: object) -> str:
-    try:
-        return str(_plain_name(value))
-    except ValueError:
-        raise Invalid("isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores") from None
+def _team_fault(name: str) -> str | None:
+    if re.fullmatch(_PLAIN_NAME, name):
+        return None
+    return "isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores"
 
 
-def _command_name(value: object, context: Context) -> str:
-    """A command by its name, or by an alias or its handler, which become its name. The context has the names of the
-    configuration's own commands."""
-    if isinstance(value, str) and value in context.get("commands", ()):
+def _command_name(value: object, reader: Reader, _path: Path) -> str:
+    """A command by its name, or by an alias or its handler, which become its name."""
+    if isinstance(value, str) and value in reader.commands:
         return value
     definition = find(value) if isinstance(value, str) else None
     if definition is not None:
         return definition.name
     near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
-    meant = " or ".join(each.name for each in FAMILIES.get(near or "", ())) or near
+    meant = " or ".join(command.name for command in FAMILIES.get(near or "", ())) or near
     raise Invalid("must be a command name" + (f"; did you mean {meant}?" if meant else ""))
 
 
-_plain_name = matching(
-    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name of 1 to 64 letters, digits, dots, hyphens and underscores"
-)
+_PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_CHANNEL = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name", "channel id")
 
-WorkerId = Annotated[str, BeforeValidator(_worker_id), Kind("worker id")]
-TeamName = Annotated[str, BeforeValidator(_team_name), Kind("name")]
-HostId = Annotated[str, BeforeValidator(lambda value: host_id() if value == "" else _plain_name(value)), Kind("name")]
-CommandName = Annotated[str, BeforeValidator(_command_name, context=True), Kind("command")]
-_person = matching(
-    r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"'
-)
-PersonId = Annotated[str, BeforeValidator(_person), Kind("id")]
-_channel = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name")
-ChannelId = Annotated[str, BeforeValidator(matching(*_channel)), Kind("channel id")]
-OptionalChannel = Annotated[str, BeforeValidator(matching(*_channel, empty=True)), Kind("channel id")]
-UserName = Annotated[str, BeforeValidator(matching(r"[^\s:/]+", "the login name of a user"))]
-UserId = Annotated[str, BeforeValidator(matching(r"[UW][A-Z0-9]+", "a user id (U…)")), Kind("user id")]
+WorkerId = Annotated[str, checked(unless_fault(worker_id_fault), "worker id")]
+TeamName = Annotated[str, checked(unless_fault(_team_fault), "name")]
+HostId = Annotated[
+    str,
+    pattern(_PLAIN_NAME, "a name of 1 to 64 letters, digits, dots, hyphens and underscores", "name", empty=True),
+    checked(lambda name: name or host_id()),
+]
+CommandName = Annotated[str, resolved(_command_name, "command")]
+PersonId = Annotated[
+    str,
+    pattern(
+        r"[UWSCG][A-Z0-9]+|\*", 'a user id (U…), a usergroup id (S…), a channel id (C…, for its members), or "*"', "id"
+    ),
+]
+ChannelId = Annotated[str, pattern(*_CHANNEL)]
+OptionalChannel = Annotated[str, pattern(*_CHANNEL, empty=True)]
+UserName = Annotated[str, pattern(r"[^\s:/]+", "the login name of a user")]
+UserId = Annotated[str, pattern(r"[UW][A-Z0-9]+", "a user id (U…)", "user id")]
 
 ON_CALL_KEY = "oncall"
 ON_CALL = f"{ON_CALL_KEY}:"
 """The beginning of the id of a source that says who is on call. Its members change, like those of a usergroup."""
 
 
-class OnCallSettings(Section):
+class OnCallSettings(Section, frozen=True):
     """A source that says who is on call."""
 
-    url: WebUrl = Field(default=SecretUrl(""))
-    secret: Secret = Field(default=SecretStr(""))
-    command: tuple[Line, ...] = Field(default=())
-    cache_minutes: Span = Field(default=5.0)
-    timeout_seconds: Annotated[float, BeforeValidator(Number(0.1, 10, unit="seconds"))] = Field(default=3.0)
-    fallback: tuple[UserId, ...] = Field(default=())
+    url: WebUrl = NO_URL
+    secret: SecretStr = NO_SECRET
+    command: tuple[str, ...] = ()
+    cache_minutes: Span = 5.0
+    timeout_seconds: Annotated[float, number(0.1, 10, "seconds")] = 3.0
+    fallback: tuple[UserId, ...] = ()
 
     def check_values(self) -> None:
         if bool(self.url) is bool(self.command):
@@ -138,11 +136,11 @@ class OnCallSource(str):
     settings: OnCallSettings
 
     def __new__(cls, settings: OnCallSettings) -> Self:
-        told = [settings.url.get_secret_value(), settings.secret.get_secret_value(), *map(str, settings.command)]
-        told += [str(settings.cache_minutes), str(settings.timeout_seconds), *settings.fallback]
-        made = super().__new__(cls, f"{ON_CALL}{hashlib.sha256(repr(told).encode()).hexdigest()[:12]}")
-        made.settings = settings
-        return made
+        facts = [settings.url.get_secret_value(), settings.secret.get_secret_value(), *settings.command]
+        facts += [str(settings.cache_minutes), str(settings.timeout_seconds), *settings.fallback]
+        source = super().__new__(cls, f"{ON_CALL}{hashlib.sha256(repr(facts).encode()).hexdigest()[:12]}")
+        source.settings = settings
+        return source
 
     @property
     def shown(self) -> str:
@@ -151,31 +149,21 @@ class OnCallSource(str):
         return mask_url(url) if url else self.settings.command[0]
 
 
-def _or_on_call(check: Any) -> Any:  # noqa: ANN401 (validators of any value)
+def _or_on_call(people: object) -> Callable[[object, Reader, Path], str | None]:
     """The same, or `{oncall: {…}}`."""
 
-    def checked(value: object, context: Context) -> object:
-        if isinstance(value, OnCallSource):
-            return value
+    def resolve(value: object, reader: Reader, path: Path) -> str | None:
         if not isinstance(value, Mapping):
-            return check(value)
+            person: str = convert(people, value, reader, path)
+            return person
         if set(value) != {ON_CALL_KEY}:
             raise Invalid("must be an id, or a section with the one key oncall")
-        try:
-            return OnCallSource(OnCallSettings.model_validate(value[ON_CALL_KEY], context=context))
-        except ValidationError as error:  # the first flaw, with its key: this section is no setting of its own
-            flaw = error.flaws[0]
-            place = ".".join(map(str, (ON_CALL_KEY, *flaw.place)))
-            words = {
-                "extra": f"isn't a setting; expected {', '.join(OnCallSettings.model_fields)}",
-                "list": f"must be a list such as [a, b], but is {kind_of(flaw.given)}",
-                "section": f"must be a section with settings, but is {kind_of(flaw.given)}",
-            }
-            raise Invalid(f"is invalid: {place} {flaw.text or words.get(flaw.kind, 'has an invalid value')}") from None
+        settings = reader.read_section(OnCallSettings, value[ON_CALL_KEY], (*path, ON_CALL_KEY))
+        return OnCallSource(settings) if settings else None
 
-    return checked
+    return resolve
 
 
-_target = matching(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")
-EscalationTarget = Annotated[str, BeforeValidator(_or_on_call(_target), context=True), Kind("id")]
-ApproverId = Annotated[str, BeforeValidator(_or_on_call(_person), context=True), Kind("id")]
+_TARGET = pattern(r"[UWSCGD][A-Z0-9]+", "a user id (U…), a usergroup id (S…) or a channel id (C…)")
+EscalationTarget = Annotated[str, resolved(_or_on_call(Annotated[str, _TARGET]), "id")]
+ApproverId = Annotated[str, resolved(_or_on_call(PersonId), "id")]

@@ -1,25 +1,21 @@
-"""Problems of a configuration as sentences for people, with key and line: flaws that the checks found, and settings
-that contradict each other."""
+"""Settings that were removed, and settings that contradict each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any, get_args
+from pathlib import PurePath
+from typing import Any
 
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM
 from supervisor_core.commands.targets import HOST as HOST_TARGET
-from supervisor_core.common.sections import Flaw, Section, ValidationError, is_section
 from supervisor_core.common.text import nearest
-from supervisor_core.config.command_settings import command_findings
-from supervisor_core.config.document import Path, Problem
-from supervisor_core.config.drive_settings import FolderSettings, layout_of
-from supervisor_core.config.fields import kind_of, quotable
-from supervisor_core.config.models import Settings
+from supervisor_core.config.document import Path
+from supervisor_core.config.models import FolderSettings, layout_of
 from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS, host_id
-from supervisor_core.config.raw import RawConfig, format_path
-from supervisor_core.config.worker_settings import EXAMPLE
+from supervisor_core.config.raw import Substituted
+from supervisor_core.config.sections import quotable, settings_of
+from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS
 
 HUB, HOST = "hub", "host"
 """The roles in a fleet."""
@@ -34,76 +30,13 @@ REMOVED = {
 }
 """Settings of earlier versions, without the numbers of list items, and what replaced them."""
 
-_CHOSEN: Mapping[Path, str] = {
-    ("workers",): "ID",
-    ("teams",): "NAME",
-    ("commands",): "NAME",
-    ("commands", "NAME", "parameters"): "NAME",
-}
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "powershell", "pwsh"})
 
-
-def problems_of(error: ValidationError, raw: RawConfig) -> list[Problem]:
-    """Every flaw with its line."""
-    return [(raw.line_of(each.place), each.place, _sentence(each)) for each in error.flaws]
-
-
-def sections(annotation: object) -> Iterator[type[Section]]:
-    """The kind of section that a setting holds: itself, or the items of its list or mapping."""
-    if isinstance(annotation, type) and is_section(annotation):
-        yield annotation
-        return
-    for argument in get_args(annotation):
-        yield from sections(argument)
-
-
-def _sentence(flaw: Flaw) -> str:
-    match flaw.kind:
-        case "extra":
-            return _unknown(flaw.place)
-        case "missing":
-            example = f"; example: {EXAMPLE}" if flaw.place[-1] == "command" else ""
-            return f"is missing{example}"
-        case "list":
-            return f"must be a list such as [a, b], but is {kind_of(flaw.given)}"
-        case "section":
-            return f"must be a section with settings, but is {kind_of(flaw.given)}"
-        case "said":
-            return flaw.text
-    return "has an invalid value"
-
-
-def _unknown(path: Path) -> str:
-    section: type[Section] = Settings  # keys of workers and teams, and places in lists, stay inside a section
-    key = str(path[-1])
-    for part in path[:-1]:
-        field = next((field for name, field in section.model_fields.items() if part in (name, field.alias)), None)
-        section = next(sections(field.annotation), section) if field else section
-    removed = REMOVED.get(".".join(str(part) for part in path if not isinstance(part, int)))
-    if removed:
-        return removed
-    known = [field.key for field in section.model_fields.values()]
-    what = "section" if section is Settings else "role" if path[:-1] == ("slack", "access") else "setting"
-    near = nearest(key, known)
-    if near:
-        return f"isn't a {what}; did you mean {near}?"
-    elsewhere = [place for place in places(Settings, ()) if place[-1] == key]
-    if len(elsewhere) == 1:
-        return f"isn't a {what} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
-    return f"isn't a {what}; expected {', '.join(known)}"
-
-
-def places(section: type[Section], path: Path) -> Iterator[Path]:
-    """Every setting there is; `ID` and `NAME` stand for the keys that people choose."""
-    for field in section.model_fields.values():
-        here = (*path, field.key)
-        yield here
-        inner = next(sections(field.annotation), None)
-        if inner is not None:
-            yield from places(inner, (*here, _CHOSEN[here]) if here in _CHOSEN else here)
+Finding = tuple[Path, str]
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)
-    """A part of a document that should be a section, as one; anything else is complained of elsewhere."""
+    """A part of a document that should be a section, as one; the reader complains of anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -112,70 +45,133 @@ def is_of_cornerstone(data: Mapping[str, Any]) -> bool:
     return {"database", "nas", "logging"} <= data.keys() and "host" in as_mapping(data["database"])
 
 
-Finding = tuple[Path, str]
+def cross_check(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find settings that contradict each other, also in a document that has other errors."""
+    section = {name: as_mapping(value) for name, value in data.items()}
+    workers, teams = section.get("workers", {}), section.get("teams", {})
+    default = section.get("supervisor", {}).get("default_worker")
+    if isinstance(default, str) and default and default not in workers:
+        yield ("supervisor", "default_worker"), _describe_unknown(default, workers, "worker")
+    yield from _check_folders(section.get("nas", {}))
+    yield from _check_workers(workers, teams)
+    for name, command in section.get("commands", {}).items():
+        namesake = next((worker_id for worker_id in workers if str(worker_id).casefold() == str(name)), None)
+        if namesake:
+            yield ("commands", name), f"is also the name of the worker {namesake}; choose another name"
+        yield from (((("commands", name, *path)), text) for path, text in _check_command(as_mapping(command)))
+    yield from _check_maintenance(section.get("alerts", {}).get("maintenance"), workers, teams)
+    yield from _check_fleet(section, section.get("fleet", {}).get("role"))
 
 
-def cross_check(raw: RawConfig) -> list[Problem]:
-    """Find settings that contradict each other, with their lines."""
-    data = raw.data
-    findings = (
-        _names_fit(data),
-        _folders_differ(data),
-        _targets_exist(data),
-        _fits_fleet(data),
-        command_findings(data),
-    )
-    return [(raw.line_of(path), path, text) for path, text in chain.from_iterable(findings)]
+def _check_folders(nas: Mapping[str, Any]) -> Iterator[Finding]:
+    given, usual = as_mapping(nas.get("folders")), layout_of(nas)
+    names: dict[str, str] = {}
+    for field in settings_of(FolderSettings):
+        folder = given.get(field.name, usual.get(field.name))
+        if isinstance(folder, str) and folder:
+            parts = folder.replace("\\", "/").casefold().split("/")
+            first = names.setdefault("/".join(part for part in parts if part not in ("", ".")), field.name)
+            if first != field.name:
+                chosen, other = (field.name, first) if field.name in given else (first, field.name)
+                yield ("nas", "folders", chosen), f"is the same folder as {other}"
 
 
-def _names_fit(data: Mapping[str, Any]) -> Iterator[Finding]:
-    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
-    seen: dict[str, str] = {}
+def _check_workers(workers: Mapping[str, Any], teams: Mapping[str, Any]) -> Iterator[Finding]:
+    names: dict[str, str] = {}
     for worker_id, worker in workers.items():
-        first = seen.setdefault(worker_id.casefold(), worker_id)
+        first = names.setdefault(worker_id.casefold(), worker_id)
         if first != worker_id:
-            words = f"differs from {first} only in case, which can lead to the same file names"
-            yield ("workers", worker_id), words
+            yield (
+                ("workers", worker_id),
+                f"differs from {first} only in case, which can lead to the same file names",
+            )
         team = as_mapping(worker).get("team")
         if isinstance(team, str) and team and team not in teams:
-            yield ("workers", worker_id, "team"), _nobody(team, teams, "team")
-    default = as_mapping(data.get("supervisor")).get("default_worker")
-    if isinstance(default, str) and default and default not in workers:
-        yield ("supervisor", "default_worker"), _nobody(default, workers, "worker")
+            yield ("workers", worker_id, "team"), _describe_unknown(team, teams, "team")
 
 
-def _folders_differ(data: Mapping[str, Any]) -> Iterator[Finding]:
-    section = as_mapping(data.get("nas"))
-    given, usual = as_mapping(section.get("folders")), layout_of(section)
-    seen: dict[str, str] = {}
-    for name in FolderSettings.model_fields:
-        folder = given.get(name, usual.get(name))
-        if not isinstance(folder, str) or not folder:
-            continue
-        place = "/".join(part for part in folder.replace("\\", "/").split("/") if part not in ("", ".")).casefold()
-        first = seen.setdefault(place, name)
-        if first != name:
-            chosen, other = (name, first) if name in given else (first, name)
-            yield ("nas", "folders", chosen), f"is the same folder as {other}"
+def _check_command(command: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find arguments of a custom command that could become something else."""
+    argv, parameters = command.get("argv"), as_mapping(command.get("parameters"))
+    if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
+        return
+    if not argv or not argv[0]:
+        yield ("argv",), 'must begin with a program, such as ["df", "-h"]'
+        return
+    fixed = [name for name in PLACEHOLDERS if not (name == "worker_id" and command.get("runs") == "host")]
+    for number, word in enumerate(argv):
+        if fault := _find_argument_fault(argv, number, word, parameters, [*fixed, *parameters]):
+            yield ("argv", number), fault
+    used = {match[1] for word in argv for match in PLACEHOLDER.finditer(word)}
+    yield from (
+        (("parameters", name), f"isn't used: put {{{name}}} into argv") for name in parameters if name not in used
+    )
 
 
-def _targets_exist(data: Mapping[str, Any]) -> Iterator[Finding]:
-    workers, teams = as_mapping(data.get("workers")), as_mapping(data.get("teams"))
-    windows = as_mapping(data.get("alerts")).get("maintenance")
-    for place, window in enumerate(windows if isinstance(windows, list) else []):
+def _find_argument_fault(
+    argv: list[str], number: int, word: str, parameters: Mapping[str, Any], known: list[str]
+) -> str | None:
+    """The reason why a value in this argument could be something else than a value; None if it can't."""
+    if isinstance(word, Substituted):
+        return "has a variable, but arguments are shown to people; put the value into env"
+    matches = [match for match in PLACEHOLDER.finditer(word) if match[0] not in ("{{", "}}")]
+    if unknown := next((match for match in matches if match[1] not in known), None):
+        near = nearest(unknown[1] or "", known)
+        meant = f"did you mean {{{near}}}?" if near else f"known: {', '.join(f'{{{name}}}' for name in known)}"
+        return f"has a brace that isn't a placeholder; {meant}; double a literal brace"
+    names = [match[1] for match in matches if match[1] in parameters]
+    if not names:
+        return None
+    if number == 0:
+        return "is the program, which can't depend on a parameter"
+    if PurePath(argv[0]).name.casefold().removesuffix(".exe") in SHELLS:
+        return "would be read by a shell; run the program itself, or a script of your own"
+    if word.startswith("-") and "=" not in word[: matches[0].start()]:
+        return "would let a value choose an option; write --name={value}"
+    parameter, is_whole = as_mapping(parameters[names[0]]), word == f"{{{names[0]}}}"
+    if parameter.get("type") == "flag":
+        return None if is_whole else "has a flag, which must be an argument alone"
+    before, is_optional = argv[number - 1], not parameter.get("required") and parameter.get("default") is None
+    if is_whole and before.startswith("-") and "=" not in before and is_optional:
+        return f"is left out without a value, and {before} isn't; write {before}={word}"
+    return None
+
+
+def _check_maintenance(windows: Any, workers: Mapping[str, Any], teams: Mapping[str, Any]) -> Iterator[Finding]:  # noqa: ANN401
+    for number, window in enumerate(windows if isinstance(windows, list) else []):
         target = as_mapping(window).get("target")
         if not isinstance(target, str) or target == ALL or target in workers or PATTERN.intersection(target):
             continue
         if target.startswith(HOST_TARGET) or is_address(target):  # hosts come and go
             continue
-        path = ("alerts", "maintenance", place, "target")
+        path = ("alerts", "maintenance", number, "target")
         if not target.startswith(TEAM):
-            yield path, _nobody(target, workers, "worker")
+            yield path, _describe_unknown(target, workers, "worker")
         elif target.removeprefix(TEAM) not in teams:
-            yield path, _nobody(target.removeprefix(TEAM), teams, "team")
+            yield path, _describe_unknown(target.removeprefix(TEAM), teams, "team")
 
 
-def _nobody(name: str, known: Iterable[str], what: str) -> str:
+def _check_fleet(section: Mapping[str, Mapping[str, Any]], role: object) -> Iterator[Finding]:
+    """Find settings that a hub or a host in a fleet can't have, or lacks."""
+    if role not in (HUB, HOST):
+        return
+    for name in ("url", "credentials", "hub_key") if role == HOST else ("url", "credentials"):
+        if section["fleet"].get(name) in ("", None):
+            command = "join" if role == HOST else "init"
+            yield ("fleet", name), f"is needed with fleet.role: {role}; `supervisor fleet {command}` writes it"
+    name = section.get("supervisor", {}).get("id") or host_id()
+    if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
+        yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
+    url = str(section.get("database", {}).get("url") or "")
+    if role == HUB and url.startswith("mysql"):
+        yield ("database", "url"), "must be PostgreSQL or SQLite with fleet.role: hub; it's the hub's ledger"
+    if role == HUB and url and not url.startswith(SQLITE) and section.get("workers"):
+        yield ("workers",), "must be empty on a hub with a database server (database.url); run a host on this machine"
+    if role == HOST and str(section.get("slack", {}).get("enabled", True)).casefold() != "false":
+        yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"
+
+
+def _describe_unknown(name: str, known: Iterable[str], what: str) -> str:
     choices = [choice for choice in known if choice.isprintable()]
     near = nearest(name, choices) if quotable(name) else None
     if near:
@@ -183,26 +179,3 @@ def _nobody(name: str, known: Iterable[str], what: str) -> str:
     listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
     added = f"; add it: `{what}s: {{{name}: {{}}}}`" if what == "team" and quotable(name) else ""
     return f"names a {what} that isn't configured{listed}{added}"
-
-
-def _fits_fleet(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find settings that a hub or a host in a fleet can't have, or lacks."""
-    section = as_mapping(data.get("fleet"))
-    role = section.get("role")
-    if role not in (HUB, HOST):
-        return
-    needed = ("url", "credentials", "hub_key") if role == HOST else ("url", "credentials")
-    for name in needed:
-        if section.get(name) in ("", None):
-            command = "join" if role == HOST else "init"
-            yield ("fleet", name), f"is needed with fleet.role: {role}; `supervisor fleet {command}` writes it"
-    name = as_mapping(data.get("supervisor")).get("id") or host_id()
-    if isinstance(name, str) and not FLEET_NAME.fullmatch(name):
-        yield ("supervisor", "id"), f"must be {FLEET_NAME_WORDS}, with fleet.role: {role}"
-    url = str(as_mapping(data.get("database")).get("url") or "")
-    if role == HUB and url.startswith("mysql"):
-        yield ("database", "url"), "must be PostgreSQL or SQLite with fleet.role: hub; it's the hub's ledger"
-    if role == HUB and url and not url.startswith(SQLITE) and as_mapping(data.get("workers")):
-        yield ("workers",), "must be empty on a hub with a database server (database.url); run a host on this machine"
-    if role == HOST and str(as_mapping(data.get("slack")).get("enabled", True)).casefold() != "false":
-        yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"

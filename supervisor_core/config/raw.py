@@ -31,15 +31,9 @@ DEFAULT_STATE_DIR = "./var"
 
 # What the parser says, and what a person would say. Its own words never appear: they may quote the document.
 _YAML_WORDS = (
-    (
-        "mapping values are not allowed",
-        "unexpected colon; put text that contains a colon in quotes",
-    ),
+    ("mapping values are not allowed", "unexpected colon; put text that contains a colon in quotes"),
     ("could not find expected ':'", "a colon is missing after a key"),
-    (
-        "did not find expected key",
-        "check the indentation and quotes of this line and the one above",
-    ),
+    ("did not find expected key", "check the indentation and quotes of this line and the one above"),
     ("did not find expected '-' indicator", "list items must start in the same column"),
     ("did not find expected ',' or", "a bracket or brace isn't closed, or a comma is missing"),
     ("did not find expected node content", "a bracket or brace isn't closed, or a value is missing"),
@@ -55,21 +49,22 @@ _IN_BRACES = "; inside { } and [ ], put ${VARIABLE} in quotes"
 
 
 class RawConfig:
-    """A configuration as it was read. `problems` holds what is already known to be wrong with its values."""
+    """A configuration as it was read."""
 
     __slots__ = ("data", "environment", "folder", "label", "lines", "path", "problems", "text")
 
     def __init__(self, path: str, label: str, text: str, document: Document, environment: dict[str, str]) -> None:
-        self.text = text
-        """The content of the file."""
         self.path = path
         """The absolute path of the file."""
         self.label = label
         """The file as the person named it, for messages."""
         self.folder = os.path.dirname(path)
+        self.text = text
+        """The content of the file."""
         self.data: dict[str, Any] = document.data
         self.lines: dict[Path, int] = document.lines
         self.problems: list[Problem] = document.problems
+        """The errors in values that are already known."""
         self.environment = environment
         """The `.env` beside the file, and over it the environment."""
 
@@ -88,15 +83,12 @@ class RawConfig:
 
     def error(self, problems: list[Problem]) -> ConfigError:
         """All of these in one error, a line each, in the order of the file."""
-        ordered = sorted(problems, key=lambda problem: problem[0])
-        lines = []
-        for line, path, text in ordered[:MAX_PROBLEMS]:
-            subject = format_path(path)
-            lines.append(
-                f"{self.label} line {line}: {subject} {text}" if subject else f"{self.label} line {line}: {text}"
-            )
-        if len(ordered) > MAX_PROBLEMS:
-            lines.append(f"{self.label}: and {len(ordered) - MAX_PROBLEMS} more")
+        lines = [
+            f"{self.label} line {line}: {format_path(path)}{' ' if path else ''}{text}"
+            for line, path, text in sorted(problems, key=lambda problem: problem[0])
+        ]
+        if len(lines) > MAX_PROBLEMS:
+            lines[MAX_PROBLEMS:] = [f"{self.label}: and {len(lines) - MAX_PROBLEMS} more"]
         return ConfigError("\n".join(lines))
 
 
@@ -108,27 +100,24 @@ def absolute(folder: str | os.PathLike[str], text: str) -> str:
 def format_path(path: Path) -> str:
     """A path as people write it: `workers.OrionMX.probes[0].http`."""
     text = ""
-    for place, part in enumerate(path):
+    for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
         name = part if len(part) <= MAX_KEY else part[: MAX_KEY - 1] + "…"
         if not name.isprintable() or not name.strip() or name != name.strip():
             name = ascii(name)
-        text += name if place == 0 else f".{name}"
+        text += f".{name}" if text else name
     return text
 
 
 def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> str:
     """The file to read, as it was named: the one given, else `SUPERVISOR_CONFIG`, else the usual one here."""
-    if path is not None:
-        named = os.fspath(path)
-        if not named:
-            raise ConfigError("--config is empty. Name a configuration file.")
-        return named
-    named = (os.environ if environ is None else environ).get(VARIABLE, "")
-    if named:
-        return named
+    if path is not None and not os.fspath(path):
+        raise ConfigError("--config is empty. Name a configuration file.")
+    chosen = os.fspath(path or "") or (os.environ if environ is None else environ).get(VARIABLE, "")
+    if chosen:
+        return chosen
     for candidate in FALLBACKS:
         if os.path.lexists(candidate):
             return candidate
@@ -150,14 +139,20 @@ def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, s
     """
     given = os.environ if environ is None else environ
     label = find_config(path, given)
-    return parse_raw(_read(label, "The configuration file"), label, given)
+    return parse_raw(read_text(label, "The configuration file"), label, given)
 
 
 def parse_raw(text: str, label: str, environ: Mapping[str, str] | None = None) -> RawConfig:
     """The configuration with this content, as the file of this name."""
-    absolute = os.path.abspath(label)
-    environment = {**_env_beside(absolute, label), **(os.environ if environ is None else environ)}
-    return RawConfig(absolute, label, text, _parse(text, label, environment), environment)
+    path = os.path.abspath(label)
+    variables: dict[str, str] = {}
+    file = os.path.join(os.path.dirname(label), ENV_FILE)
+    if os.path.isfile(file):  # a folder of this name is somebody's virtual environment
+        variables, problems = parse_env(read_text(file, "The variables file"))
+        if problems:
+            raise ConfigError("\n".join(f"{file} line {line}: {problem}" for line, problem in problems[:MAX_PROBLEMS]))
+    environment = {**variables, **(os.environ if environ is None else environ)}
+    return RawConfig(path, label, text, _parse(text, label, environment), environment)
 
 
 def text_digest(text: str) -> str:
@@ -170,35 +165,32 @@ def text_digest(text: str) -> str:
 def state_dir_of(raw: RawConfig) -> str:
     """The absolute `supervisor.state_dir`, of a configuration that may be wrong everywhere else."""
     path: Path = ("supervisor", "state_dir")
-    section = raw.data.get("supervisor")
-    if section is None:
-        return raw.resolve(DEFAULT_STATE_DIR)
+    section = raw.data.get("supervisor") or {}
     if not isinstance(section, dict):
         raise raw.error([(raw.line_of(path[:1]), path[:1], "must be a section with settings")])
-    known = [problem for problem in raw.problems if problem[1] == path]
-    if known:
-        raise raw.error(known)
+    if problems := [problem for problem in raw.problems if problem[1] == path]:
+        raise raw.error(problems)
     value = section.get("state_dir", DEFAULT_STATE_DIR)
     if not isinstance(value, str) or not value or "\0" in value:
         raise raw.error([(raw.line_of(path), path, "must be a folder path")])
     return raw.resolve(value)
 
 
-def _read(label: str, what: str) -> str:
+def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
+    """A file of limited size; `ConfigError` if it can't be read."""
     try:
         with open(label, "rb") as file:
             content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise ConfigError(f"{what} {label} doesn't exist.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
-    except PermissionError:
-        if os.path.isdir(label):  # what Windows says of a folder
-            raise ConfigError(f"{what} {label} is a folder. Name a file in it.") from None
-        raise ConfigError(f"{what} {label} can't be read by this user.") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "invalid name"
-        raise ConfigError(f"{what} {ascii(label)[1:-1]} can't be read: {reason}.") from None
+        if isinstance(error, FileNotFoundError):
+            problem = "doesn't exist"
+        elif os.path.isdir(label):
+            problem = "is a folder. Name a file in it"
+        elif isinstance(error, PermissionError):
+            problem = "can't be read by this user"
+        else:
+            problem = f"can't be read: {getattr(error, 'strerror', None) or 'invalid name'}"
+        raise ConfigError(f"{what} {ascii(os.fspath(label))[1:-1]} {problem}.") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
     try:
@@ -206,18 +198,6 @@ def _read(label: str, what: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{what} {label} isn't UTF-8 text (line {line}). Save it as UTF-8.") from None
-
-
-def _env_beside(path: str, label: str) -> dict[str, str]:
-    beside = os.path.join(os.path.dirname(path), ENV_FILE)
-    if not os.path.isfile(beside):  # a folder of this name is somebody's virtual environment
-        return {}
-
-    name = os.path.join(os.path.dirname(label), ENV_FILE)
-    found, problems = parse_env(_read(name, "The variables file"))
-    if problems:
-        raise ConfigError("\n".join(f"{name} line {line}: {text}" for line, text in problems[:MAX_PROBLEMS]))
-    return found
 
 
 def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
@@ -235,10 +215,10 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
         subject = "" if error.path is None else f"{format_path(error.path) or 'the document'} "
         raise ConfigError(f"{label} line {error.line}: {subject}{error.reason}") from None
     except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{label} {_plain_words(error, text)}") from None
+        raise ConfigError(f"{label} {_describe(error, text)}") from None
     except yaml.YAMLError:
-        odd = (n for n, sign in enumerate(text) if not sign.isprintable() and sign not in "\t\r\n\x85\ufeff")
-        line = text.count("\n", 0, next(odd, 0)) + 1
+        signs = (n for n, sign in enumerate(text) if not sign.isprintable() and sign not in "\t\r\n\x85\ufeff")
+        line = text.count("\n", 0, next(signs, 0)) + 1
         raise ConfigError(f"{label} line {line}: a character isn't allowed in YAML") from None
     if document.data is None:
         raise ConfigError(f"The configuration file {label} has no settings. Start from config.example.yaml.")
@@ -247,22 +227,22 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     return document
 
 
-def _plain_words(error: Any, text: str) -> str:  # noqa: ANN401
-    """The place and the kind of a YAML error, for people who don't know YAML's terms."""
-    said = str(error.problem or "")
-    words = next((plain for begin, plain in _YAML_WORDS if said.startswith(begin)), "")
+def _describe(error: Any, text: str) -> str:  # noqa: ANN401
+    """The position and the kind of a YAML error, for people who don't know YAML's terms."""
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return "isn't valid YAML"
-    lines = text.splitlines()
-    here = lines[mark.line] if mark.line < len(lines) else ""
-    hint = _IN_BRACES if "${" in here and "$$" not in here else ""
-    place = f"line {mark.line + 1}, column {mark.column + 1}"
-    return f"{place}: not valid YAML: {words or 'see this place'}{hint}"
+    problem = str(error.problem or "")
+    kind = next((plain for start, plain in _YAML_WORDS if problem.startswith(start)), "see this position")
+    line = [*text.splitlines(), ""][mark.line : mark.line + 1]
+    hint = _IN_BRACES if line and "${" in line[0] and "$$" not in line[0] else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {kind}{hint}"
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|(\{))")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ENTRY = re.compile(
+    r"""(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*+(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|([^'"#](?:(?!\s#).)*)?)(?:\s*#.*)?"""
+)
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -310,36 +290,17 @@ def substitute(text: str, environment: Mapping[str, str]) -> tuple[str, list[str
 
 def parse_env(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
     """The variables of a `.env` file, and its faulty lines. A message never quotes a value."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     problems: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         entry = line.strip()
         if not entry or entry.startswith("#"):
             continue
-        name, equals, rest = entry.partition("=")
-        name = name.strip().removeprefix("export ").strip()
-        if not equals or not _NAME.fullmatch(name):
-            problems.append((number, "must have the form NAME=value"))
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            problems.append((number, "must have the form NAME=value; a quote must be closed, with nothing behind it"))
             continue
-        value = _env_value(rest.strip())
-        if value is None:
-            problems.append((number, f"{name} has an unclosed quote, or text after the closing quote"))
-            continue
-        found[name] = value
-    return found, problems
-
-
-def _env_value(text: str) -> str | None:
-    """A value without its quotes and its comment; None where the quotes are wrong."""
-    quote = text[:1]
-    if quote not in ("'", '"') or not quote:
-        if text.startswith("#"):
-            return ""
-        return re.split(r"\s#", text, maxsplit=1)[0].rstrip()
-    pattern = r"'([^']*)'" if quote == "'" else r'"((?:[^"\\]|\\.)*)"'
-    match = re.fullmatch(pattern + r"\s*(?:#.*)?", text)
-    if match is None:
-        return None
-    if quote == "'":
-        return match[1]
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), match[1])
+        name, literal, quoted, plain = match.groups()
+        unescaped = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted or "")
+        variables[name] = literal or unescaped or (plain or "").rstrip()
+    return variables, problems

@@ -6,119 +6,87 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-from urllib.parse import urlsplit
+from typing import Annotated, Literal
 
-from supervisor_core.commands.catalog import find
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.common.sections import AfterValidator, BeforeValidator, Field, Invalid, SecretStr, Section
-from supervisor_core.config.fields import NONE_AS_EMPTY, Flag, Frozen, Minutes, Number, OneOf, Span
+from supervisor_core.config.fields import Minutes, Span, check_url, url_text
 from supervisor_core.config.names import ApproverId, ChannelId, CommandName, OptionalChannel, PersonId, UserId, UserName
-
-DOORS = ("slack", "schedule", "cli", "flag")
-"""The ways in which a command can arrive."""
+from supervisor_core.config.sections import EMPTY, Invalid, SecretStr, Section, number
 
 
-def _once_each(names: tuple[str, ...]) -> tuple[str, ...]:
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise Invalid(f"names {name} twice (aliases and handlers count as names)")
-    return names
-
-
-def _lists(given: object) -> object:
-    """No list at all is an empty section. Two names of one command would hide one of their lists."""
-    if isinstance(given, Mapping):
-        found = (find(name) for name in given if isinstance(name, str))
-        _once_each(tuple(definition.name for definition in found if definition is not None))
-    return {} if given is None else given
-
-
-class AccessSettings(Section):
+class AccessSettings(Section, frozen=True):
     """Roles. Lists of users (`U…`), usergroups (`S…`) and channels (`C…`, for their members); `"*"`: all full members.
 
     Guests and people of other workspaces count only by their own user id.
     """
 
-    viewers: tuple[PersonId, ...] = Field(default=("*",), description="People who can look, but not act.")
-    operators: tuple[PersonId, ...] = Field(
-        default=(), description="People who can run commands. They are viewers, too."
-    )
-    approvers: tuple[ApproverId, ...] = Field(
-        default=(),
-        description="People who can approve commands, also as [`{oncall: {…}}`](../how-to/find-who-is-on-call.md). "
-        "They are viewers, too. Guests can't approve.",
-    )
-    commands: Annotated[Mapping[CommandName, tuple[PersonId, ...]], BeforeValidator(_lists), Frozen] = Field(
-        default_factory=dict,
-        description="Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a "
-        "list grants nothing else.",
-    )
-    people: Annotated[Mapping[UserName, UserId], NONE_AS_EMPTY, Frozen] = Field(
-        default_factory=dict,
-        description="Slack users of people who also work in this host's shell: `{anna: U0ANNA}`. Nobody approves in "
-        "one what they requested in the other.",
-    )
+    viewers: tuple[PersonId, ...] = ("*",)
+    """People who can look, but not act."""
+    operators: tuple[PersonId, ...] = ()
+    """People who can run commands. They are viewers, too."""
+    approvers: tuple[ApproverId, ...] = ()
+    """People who can approve commands, also as [`{oncall: {…}}`](../how-to/find-who-is-on-call.md). They are viewers,
+    too. Guests can't approve."""
+    commands: Mapping[CommandName, tuple[PersonId, ...]] = EMPTY
+    """Commands for certain people only, whatever their roles: `{restart: [U0ANNA, S0OPS]}`. Such a list grants nothing
+    else."""
+    people: Mapping[UserName, UserId] = EMPTY
+    """Slack users of people who also work in this host's shell: `{anna: U0ANNA}`. Nobody approves in one what they
+    requested in the other."""
 
 
-class ApprovalSettings(Section):
+class ApprovalSettings(Section, frozen=True):
     """Commands that need an approval."""
 
-    required_for: Annotated[tuple[CommandName, ...], AfterValidator(_once_each)] = Field(
-        default=("rollback", "undo", "update", "update-deps"), description="Commands that need an approval."
-    )
-    doors: tuple[Annotated[str, BeforeValidator(OneOf(DOORS))], ...] = Field(
-        default=("slack", "schedule"), description="Sources from which they need it."
-    )
-    votes: Annotated[int, BeforeValidator(Number(1, 100, whole=True))] = Field(
-        default=1, description="Number of approvers who must agree."
-    )
-    self_approval: Flag = Field(default=False, description="Let the requester approve.")
-    expires_minutes: Span = Field(default=15.0, description="Time until an undecided approval expires.")
+    required_for: tuple[CommandName, ...] = ("rollback", "undo", "update", "update-deps")
+    """Commands that need an approval."""
+    doors: tuple[Literal["slack", "schedule", "cli", "flag"], ...] = ("slack", "schedule")
+    """Sources from which they need it."""
+    votes: Annotated[int, number(1, 100)] = 1
+    """Number of approvers who must agree."""
+    self_approval: bool = False
+    """Let the requester approve."""
+    expires_minutes: Span = 15.0
+    """Time until an undecided approval expires."""
+
+    def check_values(self) -> None:
+        for command in self.required_for:
+            if self.required_for.count(command) > 1:
+                raise Invalid(f"names {command} twice (aliases and handlers count as names)", "required_for")
 
 
 DIRECT = ("D", "U", "W")
 """The first letters of the ids of direct messages and users, where only one person reads."""
 
 
-class SlackSettings(Section):
+class SlackSettings(Section, frozen=True):
     """The bot. Channels are named by their ids. The tokens are [environment variables](#environment-variables)."""
 
-    enabled: Flag = Field(default=True, description="Connect to Slack.")
-    alert_channel: OptionalChannel = Field(
-        default="", description="Channel for alerts, and for commands from the Home tab."
-    )
-    approval_channel: OptionalChannel = Field(
-        default="",
-        description="Channel for approvals. Empty: the channel of the command; for a direct message, `alert_channel`.",
-    )
-    fallback_channel: OptionalChannel = Field(
-        default="", description="Channel for messages that can't be posted elsewhere."
-    )
-    announce: Flag = Field(
-        default=True, description="Post a message in the alert channel for commands that didn't come from Slack."
-    )
-    welcome: Flag = Field(
-        default=True,
-        description="Post one introduction in the alert channel, and in each channel that the bot is invited to.",
-    )
-    channels: tuple[ChannelId, ...] = Field(
-        default=(), description="Channels in which commands and votes are accepted. Empty: all."
-    )
-    access: AccessSettings = Field(default_factory=AccessSettings)
-    approvals: ApprovalSettings = Field(default_factory=ApprovalSettings)
-    bake_minutes: Minutes = Field(
-        default=10.0,
-        description="Duration of the [watch](../how-to/change-code-safely.md#watched-afterwards) over workers after a "
-        "code change. 0: none.",
-    )
+    enabled: bool = True
+    """Connect to Slack."""
+    alert_channel: OptionalChannel = ""
+    """Channel for alerts, and for commands from the Home tab."""
+    approval_channel: OptionalChannel = ""
+    """Channel for approvals. Empty: the channel of the command; for a direct message, `alert_channel`."""
+    fallback_channel: OptionalChannel = ""
+    """Channel for messages that can't be posted elsewhere."""
+    announce: bool = True
+    """Post a message in the alert channel for commands that didn't come from Slack."""
+    welcome: bool = True
+    """Post one introduction in the alert channel, and in each channel that the bot is invited to."""
+    channels: tuple[ChannelId, ...] = ()
+    """Channels in which commands and votes are accepted. Empty: all."""
+    access: AccessSettings = AccessSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    bake_minutes: Minutes = 10.0
+    """Duration of the [watch](../how-to/change-code-safely.md#watched-afterwards) over workers after a code change. 0:
+    none."""
 
     def asks_in(self, card: str) -> str:
         """Return the channel for the approval of a command posted in this channel; empty if the message itself asks.
 
         In a direct message no approver would see it."""
-        alone = card.startswith(DIRECT)
-        channel = self.approval_channel or (self.alert_channel if alone else "")
+        channel = self.approval_channel or (self.alert_channel if card.startswith(DIRECT) else "")
         return "" if channel == card else channel
 
 
@@ -177,13 +145,9 @@ def _token(environ: Mapping[str, str], name: str, folder: Path | None, *, other:
 
 
 def _api_url(url: str) -> str:
-    if not url:
-        return SLACK_ITSELF
     try:
-        parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and url.endswith("/api/")
-    except ValueError:
-        fine = False
-    if not fine or not url.isprintable() or " " in url:
-        raise ConfigError(f"{API_URL} must be a URL that ends in /api/, such as {SLACK_ITSELF}")
-    return url
+        if not url or (check_url(url_text(url), ("http", "https"), "") and url.endswith("/api/")):
+            return url or SLACK_ITSELF
+    except Invalid:
+        pass
+    raise ConfigError(f"{API_URL} must be a URL that ends in /api/, such as {SLACK_ITSELF}")

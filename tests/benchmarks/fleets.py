@@ -77,7 +77,7 @@ class UnderDaemon(Fleet):
     def __init__(self, starts: Starts, workers: Sequence[str], kind: type[System], folder: Path) -> None:
         super().__init__(starts, workers)
         self.name = kind.name
-        grace = float(WorkerSettings.model_fields["start_grace_seconds"].default)
+        grace = WorkerSettings(command=()).start_grace_seconds
         commands = {worker: starts.command(worker) for worker in workers}
         setting = Setting(commands, start_grace_seconds=grace, policy="always", max_per_hour=3600, backoff_seconds=0.0)
         self._system = kind(folder, setting)

@@ -7,11 +7,10 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.common.sections import UNDEFINED
 from supervisor_core.config.document import MAX_DEPTH, MAX_NODES
 from supervisor_core.config.fields import MONTH, WEEK
 from supervisor_core.config.raw import MAX_BYTES
-from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.config.worker_settings import LAUNCH
 from tests.reference.markdown import code, code_list, fill, table
 from tests.reference.settings import SectionPage, Setting, sections
 
@@ -23,14 +22,13 @@ HEAD = ("key", "type", "default", "description")
 
 def page() -> str:
     first, *others = sections()
-    examples = {each.key: each.field.examples or [] for section in others for each in section.settings if each.is_list}
-    restarting = [name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE]
+    examples = {each.key: each.examples for section in others for each in section.settings if each.is_list}
     return fill(
         "configuration.md",
         {
             "outermost": _table(SectionPage("", "", tuple(each for each in first.settings if each.model is None))),
             "sections": "\n\n".join(_section(each, examples.get(each.key.removesuffix("[]"), [])) for each in others),
-            "restarting": code_list(restarting),
+            "restarting": code_list(LAUNCH),
             "bounds": f"{MAX_BYTES:,} bytes, {MAX_DEPTH} levels and {MAX_NODES:,} values",
             "longest": f"{WEEK:,} seconds (a week) or {MONTH:,} minutes (a month)",
         },
@@ -54,13 +52,13 @@ def _table(section: SectionPage) -> str:
 def _default(setting: Setting) -> str:
     if setting.field.default is None and "[]" in setting.key:
         return "none"
-    return "required" if setting.default is UNDEFINED else code(in_yaml(setting.default))
+    return "required" if setting.field.required else code(in_yaml(setting.default))
 
 
 def _description(setting: Setting) -> str:
-    if not setting.field.description:
-        raise ValueError(f"{setting.key} has no description: give its Field one in supervisor_core/config")
-    return setting.field.description
+    if not setting.description:
+        raise ValueError(f"{setting.key} has no description: write a docstring below it in supervisor_core/config")
+    return setting.description
 
 
 def in_yaml(value: Any) -> str:

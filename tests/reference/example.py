@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from supervisor_core.common.sections import UNDEFINED, Section
 from supervisor_core.config.models import Settings
+from supervisor_core.config.sections import Section
 from tests.reference.configuration import in_yaml
 from tests.reference.markdown import fill
 from tests.reference.settings import CHOSEN, Setting, settings
@@ -44,15 +44,15 @@ def _section(model: type[Section], indent: str = "", path: str = "") -> Iterator
 
 
 def _setting(setting: Setting, indent: str) -> Iterator[str]:
-    yield from _comment(_short(setting.field.description or ""), indent)
-    examples = setting.field.examples or []
+    yield from _comment(_short(setting.description), indent)
+    examples = setting.examples
     if setting.model is not None:  # a list of sections: the items are shown, and aren't in force
         yield from (f"{indent}#   - {in_yaml(each)}" for each in examples)
         yield f"{indent}{setting.name}: []"
     else:
+        if setting.field.required and not examples:
+            raise ValueError(f"{setting.key} is required: give it an example")
         value = examples[0] if examples else setting.default
-        if value is UNDEFINED:
-            raise ValueError(f"{setting.key} is required: give its Field an example")
         yield f"{indent}{setting.name}: {in_yaml(value)}"
 
 

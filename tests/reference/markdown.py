@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from enum import Enum
 from pathlib import Path
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -76,13 +75,14 @@ def size(count: int) -> str:
     return f"{count:,} bytes"
 
 
-def attribute_docs(owner: type[Enum]) -> Mapping[str, str]:
-    """The docstring below each member of an enumeration, by the member's name."""
+def attribute_docs(owner: type) -> Mapping[str, str]:
+    """The docstring below each member of an enumeration or field of a class, by its name."""
     [node] = ast.parse(inspect.getsource(owner)).body
     assert isinstance(node, ast.ClassDef)
     found = {}
     for before, after in zip(node.body, node.body[1:], strict=False):
-        named = isinstance(before, ast.Assign) and isinstance(before.targets[0], ast.Name)
-        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            found[before.targets[0].id] = str(after.value.value)  # type: ignore[attr-defined]
+        targets = [before.target] if isinstance(before, ast.AnnAssign) else getattr(before, "targets", [None])
+        name = targets[0]
+        if isinstance(name, ast.Name) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            found[name.id] = inspect.cleandoc(str(after.value.value))
     return found

@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from supervisor_core.common.sections import UNDEFINED, BeforeValidator, FieldInfo, SecretStr, Section
-from supervisor_core.config.fields import MONTH, TICK, WEEK, Kind, Number, OneOf, SecretUrl
+from msgspec import Meta
+from msgspec.structs import FieldInfo
+
+from supervisor_core.config.fields import MONTH, TICK, WEEK, SecretUrl
 from supervisor_core.config.models import Settings
+from supervisor_core.config.sections import SecretStr, Section, section_within, settings_of, split_rules
+from tests.reference.markdown import attribute_docs
 
 CHOSEN = {"workers": "ID", "teams": "NAME", "commands": "NAME", "commands.NAME.parameters": "NAME"}
 """The sections whose keys somebody chooses, and the word that stands for such a key."""
@@ -29,6 +33,7 @@ class Setting:
     field: FieldInfo
     model: type[Section] | None
     """The section that it holds, or that the items of its list are."""
+    description: str
 
     @property
     def name(self) -> str:
@@ -40,18 +45,22 @@ class Setting:
 
     @property
     def is_list(self) -> bool:
-        return get_origin(self.field.annotation) is tuple
+        return get_origin(split_rules(self.field.type)[0]) is tuple
 
     @property
     def default(self) -> Any:
-        """The default as YAML has it; `UNDEFINED` for a required setting."""
+        """The default as YAML has it, of a setting that isn't required."""
         if self.key == "nas.file_mode":
             return f"{self.field.default:04o}"
-        return _plain(self.field.get_default())
+        return _plain(self.field.default)
+
+    @property
+    def examples(self) -> list[Any]:
+        return next((rule.examples for rule in split_rules(self.field.type)[1] if rule.examples), [])
 
     @property
     def kind(self) -> str:
-        return kind_of(self.field.annotation, tuple(self.field.metadata))
+        return kind_of(self.field.type)
 
 
 @dataclass(frozen=True)
@@ -77,33 +86,29 @@ def sections(model: type[Section] = Settings, path: str = "") -> Iterator[Sectio
 
 def settings(model: type[Section], path: str = "") -> Iterator[Setting]:
     """The settings directly in a section."""
-    for field in model.model_fields.values():
-        inner = next(_models(field.annotation), None)
-        yield Setting(f"{path}{field.key}", field, inner)
+    docs = {name: text for base in reversed(model.__mro__[:-3]) for name, text in attribute_docs(base).items()}
+    for field in settings_of(model):
+        description = " ".join(docs.get(field.name, "").split())
+        yield Setting(f"{path}{field.encode_name}", field, section_within(field.type), description)
 
 
-def kind_of(annotation: Any, metadata: tuple[object, ...] = ()) -> str:
-    """The type of a setting in words; the annotation and its validators know it."""
-    for each in metadata:
-        checks = each.func if isinstance(each, BeforeValidator) else each
-        if isinstance(checks, Kind):
-            return checks.name
-        if isinstance(checks, Number):
-            return _number(checks)
-        if isinstance(checks, OneOf) and annotation is str:
-            return " | ".join(f"`{name}`" for name in checks.names)
-    inner = get_args(annotation)
-    if hasattr(annotation, "__metadata__"):
-        return kind_of(inner[0], tuple(annotation.__metadata__))
-    origin = get_origin(annotation)
+def kind_of(annotation: Any) -> str:
+    """The type of a setting in words; the annotation and its rules know it."""
+    annotation, rules = split_rules(annotation)
+    for rule in rules:
+        if kind := (rule.extra or {}).get("kind"):
+            return str(kind)
+        if rule.ge is not None:
+            return _number(rule, is_whole=annotation is int)
+    inner, origin = get_args(annotation), get_origin(annotation)
     if origin is Literal:
-        return " | ".join(f"`{name}`" for name in inner)
+        return " | ".join(f"`{name}`" for name in inner if name)
     if origin is tuple:
-        return "list of sections" if any(_models(inner[0])) else _list_of(kind_of(inner[0]))
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+        return "list of sections" if section_within(inner[0]) else _list_of(kind_of(inner[0]))
+    if origin is Mapping:
         return "map"
     if type(None) in inner:
-        return kind_of(next(each for each in inner if each is not type(None)), metadata)
+        return kind_of(inner[0])
     words = {bool: "true | false", str: "text", Path: "path", SecretStr: "secret", SecretUrl: "URL"}
     return words.get(annotation, "text")
 
@@ -114,29 +119,17 @@ def _list_of(kind: str) -> str:
     return f"list of {kind}{'es' if kind.endswith('s') else 's'}"
 
 
-def _number(number: Number) -> str:
-    unit = number.unit or ("integer" if number.whole else "number")
-    low, high = (None if bound in UNBOUNDED else bound for bound in (number.low, number.high))
+def _number(rule: Meta, *, is_whole: bool) -> str:
+    unit = (rule.extra or {}).get("unit") or ("integer" if is_whole else "number")
+    low, high = (None if bound in UNBOUNDED else bound for bound in (rule.ge, rule.le))
     if low is None and high is None:
         return unit
     if high is None:
         return f"{unit}, at least {low:,}"
-    return f"{unit}, {number.low:,} to {high:,}"
-
-
-def _models(annotation: Any) -> Iterator[type[Section]]:
-    """The sections within the type of a setting."""
-    if isinstance(annotation, type) and not get_args(annotation):
-        if issubclass(annotation, Section):
-            yield annotation
-        return
-    for argument in get_args(annotation):
-        yield from _models(argument)
+    return f"{unit}, {rule.ge:,} to {high:,}"
 
 
 def _plain(value: Any) -> Any:
-    if value is UNDEFINED:
-        return value
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Path):

@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.raw import MAX_BYTES, parse_env
+from supervisor_core.config.raw import parse_env, read_text
 from supervisor_core.host.descriptors import PRIVATE_FILE, set_mode
-from supervisor_core.host.files import FileTaken, read_limited
+from supervisor_core.host.files import FileTaken
 from supervisor_core.host.open_folder import OpenFolder
 
 READABLE_FILE = 0o644
@@ -34,14 +33,7 @@ def write_file(path: Path, text: str, *, replace: bool, mode: int = PRIVATE_FILE
         else:
             kept = path.stat().st_mode & 0o777 if path.exists() else mode
             folder.write(path.name, text.encode(), kept)
-    _give_to_owner_of_folder(path)
-
-
-def _give_to_owner_of_folder(path: Path) -> None:
-    if os.name == "nt" or os.geteuid() != 0:
-        return
-    owner = path.parent.stat()
-    if owner.st_uid != 0:
+    if os.name != "nt" and os.geteuid() == 0 and (owner := path.parent.stat()).st_uid != 0:
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
@@ -50,7 +42,7 @@ def add_variables(path: Path, values: Mapping[str, str], comments: Sequence[str]
 
     A comment is added if the file doesn't have it. Its mode becomes 0600, because it holds secrets.
     """
-    there = _read(path) if path.exists() else ""
+    there = read_text(path) if path.exists() else ""
     known, _ = parse_env(there)
     added = {name: value for name, value in values.items() if not known.get(name)}
     lines = [line for line in comments if line not in there.splitlines()]
@@ -62,13 +54,6 @@ def add_variables(path: Path, values: Mapping[str, str], comments: Sequence[str]
         with path.open("rb") as written:
             set_mode(written.fileno(), PRIVATE_FILE)
     return tuple(added)
-
-
-def _read(path: Path) -> str:
-    try:
-        return read_limited(path, MAX_BYTES).decode()
-    except (OSError, UnicodeDecodeError):
-        raise ConfigError(f"{path} can't be read.") from None
 
 
 class _Dumper(yaml.SafeDumper):
@@ -89,18 +74,3 @@ def document_text(document: Mapping[str, Any], header: str, comments: Mapping[st
         )
         parts.append(f"{comment}{body}")
     return "\n".join(parts)
-
-
-def read_text(path: Path) -> str:
-    """A file, or one that it includes; `ConfigError` if it can't be read or is too large."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}.") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError(f"{path} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path} isn't UTF-8 text. Save it as UTF-8.") from None

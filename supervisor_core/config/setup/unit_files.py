@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " "}
-_ESCAPES |= {each: each for each in "\\\"'"}
-_BY_NUMBER = re.compile(r"x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
-_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CLOSED = {"'": re.compile(r"'[^']*'\s*"), '"': re.compile(r'"(?:[^"\\]|\\.)*"\s*', re.DOTALL)}
-_UNQUOTED = re.compile(r"(?:[^\\]|\\.)*", re.DOTALL)
-"""A value that is complete: its quote is closed, or its last line isn't continued."""
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtvs\\\"']))")
+_PIECE = re.compile(r"""(\s+)|"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|((?:[^\s"'\\]|\\\S|\\(?=\s|$))+)""", re.DOTALL)
+"""A part of a value: space, quoted text in either quotes, or other text."""
 
+_VARIABLE = re.compile(
+    r"""^\s*([A-Za-z_][A-Za-z0-9_]*)\s*=[ \t]*(?:'([^']*)'?|"((?:[^"\\]|\\.)*)"?|((?:[^\\\n]|\\.)*))""",
+    re.MULTILINE | re.DOTALL,
+)
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 HIGHEST_CHARACTER = 0x10FFFF
 
 _MINUTE, _DAY = 60.0, 86_400.0
@@ -39,95 +40,63 @@ class UnitSyntaxError(ValueError):
     """Text that systemd can't read either. The message completes a sentence that begins with the setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnitSetting:
-    section: str
+class UnitSetting(NamedTuple):
     key: str
     value: str
-    file: str
-    line: int
+    position: str
+    """The file and the line."""
 
 
 def read_settings(text: str, file: str) -> Iterator[UnitSetting]:
     """The assignments in order, with continued lines joined; `UnitSyntaxError` for any other line."""
-    section, start, held = "", 0, ""
+    start, held = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
-        if (not held and (not bare or bare[0] in "#;")) or (held and bare[:1] in ("#", ";")):
+        if bare[:1] in ("#", ";") or not (bare or held):
             continue
         start = start if held else number
-        if line.rstrip("\n").endswith("\\"):
-            held += line[:-1].lstrip() + " " if not held else line[:-1] + " "
+        if line.endswith("\\"):
+            held += (line if held else line.lstrip())[:-1] + " "
             continue
         whole, held = (held + line).strip(), ""
+        key, equals, value = map(str.strip, whole.partition("="))
         if whole.startswith("[") and whole.endswith("]"):
-            section = whole[1:-1]
             continue
-        key, equals, value = whole.partition("=")
-        if not equals or not key.strip():
+        if not equals or not key:
             raise UnitSyntaxError(f"{file} line {start} must be a section, or a setting as Key=value")
-        yield UnitSetting(section, key.strip(), value.strip(), file, start)
+        yield UnitSetting(key, value, f"{file} line {start}")
 
 
 def split_words(text: str) -> list[str]:
     """The words of a value, without their quotes, and with their escapes replaced."""
     words: list[str] = []
-    word: str | None = None
-    quote, at = "", 0
+    at, is_new_word = 0, True
     while at < len(text):
-        sign = text[at]
-        at += 1
-        if sign == "\\" and at < len(text):
-            escaped, at = _escaped(text, at)
-            word = (word or "") + escaped
-        elif quote:
-            quote, word = ("", word or "") if sign == quote else (quote, (word or "") + sign)
-        elif sign in "\"'":
-            quote, word = sign, word or ""
-        elif sign.isspace():
-            words += [word] if word is not None else []
-            word = None
-        else:
-            word = (word or "") + sign
-    if quote:
-        raise UnitSyntaxError(f"has a {quote} that isn't closed")
-    return [*words, word] if word is not None else words
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise UnitSyntaxError(f"has a {text[at]} that isn't closed")
+        at = piece.end()
+        if piece[1] is None:
+            words += [""] if is_new_word else []
+            words[-1] += _ESCAPE.sub(_unescape, piece[2] or piece[3] or piece[4] or "")
+        is_new_word = piece[1] is not None
+    return words
 
 
-def _escaped(text: str, at: int) -> tuple[str, int]:
-    """The character of the escape at this place, and the place behind it; an unknown escape is kept."""
-    if text[at] in _ESCAPES:
-        return _ESCAPES[text[at]], at + 1
-    if number := _BY_NUMBER.match(text, at):
-        hexadecimal = number[1] or number[3] or number[4]
-        code = int(hexadecimal, 16) if hexadecimal else int(number[2], 8)
-        if 0 < code <= HIGHEST_CHARACTER:
-            return chr(code), number.end()
-    return "\\", at
+def _unescape(match: re.Match[str]) -> str:
+    if match[5]:
+        return _ESCAPES.get(match[5], match[5])
+    code = int(match[2], 8) if match[2] else int(match[1] or match[3] or match[4], 16)
+    return chr(code) if 0 < code <= HIGHEST_CHARACTER else match[0]
 
 
 def read_variables(text: str) -> dict[str, str]:
     """The variables of an environment file, as EnvironmentFile= reads it: see systemd.exec(5)."""
-    found: dict[str, str] = {}
-    lines = iter(text.splitlines())
-    for line in lines:
-        name, equals, value = line.strip().partition("=")
-        if not equals or name[:1] in ("#", ";") or not _NAME.fullmatch(name.strip()):
-            continue
-        value = value.strip()
-        quote = value[:1] if value[:1] in ("'", '"') else ""
-        closed = _CLOSED.get(quote, _UNQUOTED)
-        while not closed.fullmatch(value) and (more := next(lines, None)) is not None:
-            value += f"\n{more}"
-        value = value.removesuffix("\n").strip()
-        if quote == "'":
-            value = value.strip("'")
-        elif quote:
-            value = re.sub(r'\\([\\"`$])', r"\1", value[1:].removesuffix('"').replace("\\\n", ""))
-        else:
-            value = re.sub(r"\\(.)", r"\1", value.replace("\\\n", ""))
-        found[name.strip()] = value
-    return found
+    variables = {}
+    for name, literal, quoted, plain in _VARIABLE.findall(text):
+        unescaped = re.sub(r'\\([\\"`$])', r"\1", quoted.replace("\\\n", ""))
+        variables[name] = literal or unescaped or re.sub(r"\\(.)", r"\1", plain.replace("\\\n", "")).strip()
+    return variables
 
 
 def quoted_word(text: str, *, program: bool = False) -> str:

@@ -17,7 +17,7 @@ from supervisor_core.common.errors import LedgerUnavailable, describe
 from supervisor_core.common.events import EventType
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import wait_until
-from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.config.worker_settings import LAUNCH, WorkerSettings
 from supervisor_core.daemon.execution import RetryLimit, execute
 from supervisor_core.daemon.reconciliation.operations import OperationCancelled, OperationResult, WorkerOperations
 from supervisor_core.host.logging.log import worker_context
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 PAUSE_AFTER_TROUBLE_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
 """The retry interval while a pause isn't on the drive yet."""
-
-LAUNCH = tuple(name for name in WorkerSettings.model_fields if name not in WorkerSettings.LIVE)
-"""The settings that a process is started with."""
 
 STARTS = ("resume", "restart_watcher")
 """The handlers after which the worker is looked at at once: its new process is put on record."""

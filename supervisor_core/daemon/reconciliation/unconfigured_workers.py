@@ -36,9 +36,7 @@ def unconfigured_workers(config: SupervisorConfig) -> list[WorkerSettings]:
             log.warning("%s belongs to no configured worker and can't be read: %s", path, error)
             continue
         if record is not None:
-            worker = WorkerSettings.model_construct(command=record.command or ("unknown",))
-            worker.set_private(id=path.stem)
-            found.append(worker)
+            found.append(WorkerSettings(command=record.command or ("unknown",), id=path.stem))
     return found
 
 

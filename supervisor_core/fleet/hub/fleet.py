@@ -227,16 +227,13 @@ def fleet_configuration(own: SupervisorConfig, announced: Mapping[str, Mapping[s
         team = str(said.get("team") or "")
         workers[address] = _settings(address, team, enabled=bool(said.get("enabled", True)))
         if team and team not in teams:
-            teams[team] = TeamSettings()
-            teams[team].set_private(name=team)
+            teams[team] = TeamSettings(name=team)
     return own.with_workers(workers, teams)
 
 
 @lru_cache(MOST_KEPT)
 def _settings(address: str, team: str, *, enabled: bool) -> WorkerSettings:
-    worker = WorkerSettings.model_construct(command=("elsewhere",), team=team, enabled=enabled)
-    worker.set_private(id=address)
-    return worker
+    return WorkerSettings(command=("elsewhere",), team=team, enabled=enabled, id=address)
 
 
 def _load_preview(host: str, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Boolean, Integer, Table, insert, select, update
 from sqlalchemy.types import Float
 
@@ -294,8 +295,8 @@ def test_a_hub_keeps_the_last_state_of_a_quiet_worker_of_a_host(place: CodeHost)
     add(place.ledger, t.conditions, target_type="worker", target_id="web-1/quiet", flip_id=9)
     for number, worker in enumerate(("quiet", "quiet", "removed"), 1):
         add(place.ledger, t.flips, supervisor_id="web-1", flip_id=number, target_type="worker", target_id=worker)
-    fleet = place.host.config.fleet.model_copy(update={"role": "hub"})
-    hub = replace(place.host, config=place.host.config.model_copy(update={"fleet": fleet}))
+    fleet = structs.replace(place.host.config.fleet, role="hub")
+    hub = replace(place.host, config=structs.replace(place.host.config, fleet=fleet))
     for _ in sweep(hub, place.ledger, MUCH_LATER):
         pass
     left = place.ledger.read(lambda look: look.execute(select(t.flips.c.flip_id, t.flips.c.target_id)).all())

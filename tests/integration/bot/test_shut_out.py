@@ -18,7 +18,7 @@ from bot.outbound.slack_api import SlackApi
 from bot.views.blocks import text_message
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
-from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
@@ -34,11 +34,15 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 class Channels:
     """A delivery for alerts in #ops, with #elsewhere behind it."""
 
-    def __init__(self, slack: Playground, ledger: Ledger, **access: list[str]) -> None:
+    def __init__(
+        self, slack: Playground, ledger: Ledger, approvers: tuple[str, ...] = (), operators: tuple[str, ...] = ()
+    ) -> None:
         self.slack, self.ledger = slack, ledger
         self.ops, self.elsewhere = slack.channel("ops"), slack.channel("elsewhere")
-        config = SlackSettings.model_validate(
-            {"alert_channel": self.ops.id, "fallback_channel": self.elsewhere.id, "access": access}
+        config = SlackSettings(
+            alert_channel=self.ops.id,
+            fallback_channel=self.elsewhere.id,
+            access=AccessSettings(approvers=approvers, operators=operators),
         )
         client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
         told = partial(notify_admins, slack=config, host="Host", bot="supervisor")
@@ -67,7 +71,7 @@ async def test_what_belongs_there_is_posted_in_the_fallback_and_each_admin_is_to
 ) -> None:
     shut, why, remedy = SHUT[how]
     admin, other = slack.user("approver"), slack.user("operator")
-    channels = Channels(slack, ledger, approvers=[admin.id, "S0ADMINS"], operators=[other.id])
+    channels = Channels(slack, ledger, approvers=(admin.id, "S0ADMINS"), operators=(other.id,))
     await channels.alert("first")
     await channels.ops.shows(1, "first")
     shut(channels)
@@ -85,7 +89,7 @@ async def test_an_admin_who_can_not_be_reached_is_given_up_after_a_day_and_is_to
     slack: Playground, ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin = slack.user("approver")
-    channels = Channels(slack, ledger, approvers=[admin.id])
+    channels = Channels(slack, ledger, approvers=(admin.id,))
     channels.ops.archive()
     slack.fault("error", "conversations.open", error="channel_not_found", times=9)
     await channels.alert("first")
@@ -103,9 +107,9 @@ async def test_an_admin_who_can_not_be_reached_is_given_up_after_a_day_and_is_to
 
 
 def test_admins_are_the_approvers_who_are_named_one_by_one_else_the_operators() -> None:
-    def of(**access: list[str]) -> tuple[str, ...]:
-        return admins(SlackSettings.model_validate({"access": access}))
+    def of(approvers: tuple[str, ...], operators: tuple[str, ...]) -> tuple[str, ...]:
+        return admins(SlackSettings(access=AccessSettings(approvers=approvers, operators=operators)))
 
-    assert of(approvers=["U0ANNA", "S0ADMINS", "W0BOB"], operators=["U0CY"]) == ("U0ANNA", "W0BOB")
-    assert of(approvers=["S0ADMINS", "*"], operators=["U0CY"]) == ("U0CY",)
-    assert of(approvers=["S0ADMINS"], operators=["*"]) == ()
+    assert of(approvers=("U0ANNA", "S0ADMINS", "W0BOB"), operators=("U0CY",)) == ("U0ANNA", "W0BOB")
+    assert of(approvers=("S0ADMINS", "*"), operators=("U0CY",)) == ("U0CY",)
+    assert of(approvers=("S0ADMINS",), operators=("*",)) == ()

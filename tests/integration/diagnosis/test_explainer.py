@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from sqlalchemy import Connection
 
 from supervisor_core.alerts.actions import AlertRequest, AlertService
@@ -176,8 +177,8 @@ def test_a_change_of_the_code_by_a_neighbour_s_command_is_taken_back_by_its_name
 
 def test_a_hub_explains_its_own_worker_by_its_own_rows(place: FakeHost, ledger: Ledger) -> None:
     """A host may have a worker of the same name."""
-    fleet = place.host.config.fleet.model_copy(update={"role": "hub"})
-    place.host = replace(place.host, config=place.host.config.model_copy(update={"fleet": fleet}))
+    fleet = structs.replace(place.host.config.fleet, role="hub")
+    place.host = replace(place.host, config=structs.replace(place.host.config, fleet=fleet))
     changes = [ConditionChange(Target(WORKER, "OrionMX"), None, Condition.DOWN, "out of paper", NOW)]
     applied = {"changes": ["OrionMX: command"], "begun_at": to_text(NOW)}
     entry = AuditEntry("cli:eve", "CONFIG_APPLIED", "OrionMX", task_id="task_config", details=applied)

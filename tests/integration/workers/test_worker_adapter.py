@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
@@ -162,7 +163,7 @@ def test_a_worker_that_was_never_added_is_a_mistake_that_names_the_nearest(stage
 
 def test_new_settings_count_from_then_on(stage: Stage) -> None:
     stage.add("Third")
-    changed = stage.config.worker("Third").model_copy(update={"command": ("sleep", "2000")})
+    changed = structs.replace(stage.config.worker("Third"), command=("sleep", "2000"))
     stage.adapter.add(changed)
     stage.adapter.start("Third")
     record = stage.adapter.state("Third").record

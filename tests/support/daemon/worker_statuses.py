@@ -25,8 +25,7 @@ def worker_status(
 ) -> WorkerStatus:
     """A status; what `WorkerStatus` does not know is for its observation."""
     own = {name: known.pop(name) for name in ("rests", "stage", "decision", "start_error") if name in known}
-    worker = WorkerSettings.model_construct(command=("true",))
-    worker.set_private(id=worker_id)
+    worker = WorkerSettings(command=("true",), id=worker_id)
     record = WorkerRecord(worker_id, "g1", RUNNING, identity=ProcessIdentity(4711, 1, "boot")) if died else None
     end = ProcessEnd(ended_at, end_words) if ended_at else None
     found = FoundWorker(worker_id, Presence.STOPPED, record)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bot.access.rules import AccessRules
 from bot.requests.commands import MOST_CHOICES, Mistakes, TargetFacts
@@ -26,7 +27,7 @@ def fleet(hosts: int, workers: int) -> SupervisorConfig:
     """The configuration of a hub with three workers of its own, and so many on each of so many hosts."""
     one = OWN.workers["OrionMX"]
     there = {f"web-{host}/w{number}": one for host in range(hosts) for number in range(workers)}
-    return OWN.model_copy(update={"workers": {**OWN.workers, **there}})
+    return structs.replace(OWN, workers={**OWN.workers, **there})
 
 
 SMALL, LARGE = fleet(2, 2), fleet(1000, 10)

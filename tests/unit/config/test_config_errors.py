@@ -72,10 +72,10 @@ def test_a_hub_and_a_host_are_configured(tmp_path: Path) -> None:
         ('git: {author_name: "a\\nb"}', "line 1: git.author_name must be one line of printable text"),
         ("slack: {enabled: 1}", "line 1: slack.enabled must be true or false, but is a number"),
         ("slack: {enabled: 'yes'}", "line 1: slack.enabled must be true or false, but is text"),
-        ("logging: {backups: 1.5}", "line 1: logging.backups must be a whole number, without a fraction"),
+        ("logging: {backups: 1.5}", "line 1: logging.backups must be a whole number from 0 to 1000"),
         (
             "supervisor: {heartbeat_seconds: true}",
-            "line 1: supervisor.heartbeat_seconds must be a number of seconds, but is true or false",
+            "line 1: supervisor.heartbeat_seconds must be a number of seconds from 0 to 604800, but is true or false",
         ),
         (
             "supervisor: {heartbeat_seconds: -1}",

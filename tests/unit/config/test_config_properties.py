@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.config.models import Settings
-from supervisor_core.config.problems import places
 from supervisor_core.config.raw import read_raw, state_dir_of
+from supervisor_core.config.sections import setting_paths
 from tests.support.sampling import examples
 
 EXAMPLE = (Path(__file__).parents[3] / "config.example.yaml").read_text(encoding="utf-8")
-PLACES = sorted(places(Settings, ()), key=str)
+PLACES = sorted(setting_paths(Settings), key=str)
 SCALARS = (
     st.none()
     | st.booleans()

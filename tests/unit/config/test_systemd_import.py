@@ -205,7 +205,7 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, text: str, problem: 
 
 
 def test_what_can_not_be_read_or_resolved_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="line 3: /nothing/here can't be read: No such file or directory"):
+    with pytest.raises(ConfigError, match="line 3: The file /nothing/here doesn't exist"):
         convert_files([unit(tmp_path, service("EnvironmentFile=/nothing/here"))])
     lines = ("EnvironmentFile=-/nothing/here", "WorkingDirectory=/srv/%m", "KillSignal=RTMIN")
     notes = "\n".join(convert_files([unit(tmp_path, service(*lines))]).notes)

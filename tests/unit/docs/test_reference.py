@@ -27,7 +27,7 @@ def test_a_generated_file_is_up_to_date(path: str) -> None:
 
 def test_every_setting_column_and_event_has_a_sentence() -> None:
     described: dict[str, str | None] = {
-        each.key: each.field.description for page in settings.sections() for each in page.settings
+        each.key: each.description for page in settings.sections() for each in page.settings
     }
     described |= {f"section {page.key}": page.description for page in settings.sections()}
     for owner in metadata.tables.values():

@@ -11,7 +11,7 @@ import yaml
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.problems import as_mapping, is_of_cornerstone
-from supervisor_core.config.setup.files import read_text
+from supervisor_core.config.raw import read_text
 from supervisor_core.config.setup.imports import cornerstone, pm2, supervisord, systemd
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves
 

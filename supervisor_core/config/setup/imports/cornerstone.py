@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError, SupervisorError
-from supervisor_core.config.drive_settings import CORNERSTONE, LAYOUTS
+from supervisor_core.config.models import CORNERSTONE, LAYOUTS
 from supervisor_core.config.problems import as_mapping
 from supervisor_core.config.raw import parse_env, substitute
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, required_variables, word

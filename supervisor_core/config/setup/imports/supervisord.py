@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.setup.files import read_text
+from supervisor_core.config.raw import read_text
 from supervisor_core.config.setup.imports.conversion import MOST_WORKERS, Conversion, folder_settings, word
 from supervisor_core.config.worker_settings import SIGNALS
 

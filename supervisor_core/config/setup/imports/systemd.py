@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError
+from supervisor_core.config.raw import read_text
 from supervisor_core.config.setup import unit_files
-from supervisor_core.config.setup.files import read_text
 from supervisor_core.config.setup.imports.conversion import Conversion, folder_settings, word
 from supervisor_core.config.setup.unit_files import UnitSetting, UnitSyntaxError, seconds_in, split_words
 from supervisor_core.config.worker_settings import SAFE, SIGNALS
@@ -50,56 +50,63 @@ def convert(conversion: Conversion, path: Path, text: str) -> None:
 class _Unit:
     def __init__(self, conversion: Conversion, path: Path, text: str) -> None:
         self._conversion, self._file, self._name = conversion, path.name, path.name.removesuffix(SUFFIX)
-        of_user = {"user", "systemd"} <= {*path.parts}
-        self._home = str(Path.home()) if of_user else "/root"
-        self._folder = self._home if of_user else "/"
+        is_of_user = {"user", "systemd"} <= {*path.parts}
+        self._home = str(Path.home()) if is_of_user else "/root"
+        self._folder = self._home if is_of_user else "/"
         prefix, _, instance = self._name.partition("@")
-        user = getpass.getuser() if of_user else "root"
+        user = getpass.getuser() if is_of_user else "root"
         self._specifiers = {"%": "%", "n": f"{self._name}{SUFFIX}", "N": self._name, "p": prefix, "i": instance}
         self._specifiers |= {"I": instance.replace("-", "/"), "H": socket.gethostname(), "h": self._home, "u": user}
-        self._settings = list(unit_files.read_settings(text, path.name))
+        settings = list(unit_files.read_settings(text, path.name))
         folders = [path.parent, *([ETC] if path.parent.name == "system" else [])]
         names = [f"{prefix}@{SUFFIX}.d"] * bool(instance) + [f"{self._name}{SUFFIX}.d"]
         drop_ins = {file.name: file for name in names for folder in folders for file in (folder / name).glob("*.conf")}
         for name in sorted(drop_ins):
-            self._settings += unit_files.read_settings(read_text(drop_ins[name]), str(drop_ins[name]))
+            settings += unit_files.read_settings(read_text(drop_ins[name]), str(drop_ins[name]))
+        self._settings: dict[str, list[UnitSetting]] = {}
+        for setting in settings:  # an empty assignment resets the list
+            self._settings[setting.key] = [*self._settings.get(setting.key, ()), setting] if setting.value else []
+        left = [setting for setting in settings if setting.value and setting.key not in CONVERTED]
+        self._unconverted = [f"{setting.key} ({setting.position})" for setting in left]
         self._env: dict[str, str] = {}  # as the configuration has them
         self._literals = {"": "$"}  # the values of those that aren't secrets, and of $$
 
     def convert(self) -> None:
         if (kind := self._last("Type")) and kind.value == "oneshot":
-            raise ConfigError(f"{_place(kind)}: Type=oneshot runs once. Leave it to systemd; a worker keeps running.")
+            raise ConfigError(f"{kind.position}: Type=oneshot runs once. Leave it to systemd; a worker keeps running.")
         self._read_environment()
         folder, kill, restart = (self._last(key) for key in ("WorkingDirectory", "KillSignal", "Restart"))
-        text = self._expand(folder.value.removeprefix("-"), folder) if folder else self._folder
+        cwd = self._expand(folder.value.removeprefix("-"), folder) if folder else self._folder
         signal = kill.value.upper().removeprefix("SIG") if kill else "TERM"
-        policy = POLICIES.get(restart.value, "never") if restart else "never"
         stop, delay = self._seconds("TimeoutStopSec"), self._seconds("RestartSec")
         worker: dict[str, Any] = {
             "command": self._command(),
-            **folder_settings((self._home if text == "~" else text).replace("$", "$$")),
+            **folder_settings((self._home if cwd == "~" else cwd).replace("$", "$$")),
             **({"env": self._env} if self._env else {}),
             "stop_signal": signal if signal in SIGNALS else "TERM",
             "stop_timeout_seconds": min(STOP_SECONDS if stop is None else stop, LONGEST_SECONDS),
             "heartbeat_max_age_seconds": 0,
-            "restart": {"policy": policy, **({} if delay is None else {"backoff_seconds": delay})},
+            "restart": {"policy": POLICIES.get(restart.value, "never") if restart else "never"},
         }
-        for changed in (each for each in (kill, restart) if each and each.value not in EXACT):
-            self._note(changed, f"{changed.key}={changed.value} isn't converted exactly. Check it.")
+        if delay is not None:
+            worker["restart"]["backoff_seconds"] = delay
+        for setting in (kill, restart):
+            if setting and setting.value not in EXACT:
+                self._note(setting, f"{setting.key}={setting.value} isn't converted exactly. Check it.")
         self._conversion.add_worker(self._name, worker)
-        left = [each for each in self._settings if each.value and each.key not in CONVERTED]
-        self._conversion.note_unconverted(self._file, (f"{each.key} ({_place(each)})" for each in left))
+        self._conversion.note_unconverted(self._file, self._unconverted)
 
     def _command(self) -> list[str]:
-        starts = self._all("ExecStart")
+        starts = self._settings.get("ExecStart")
         if not starts:
             raise ConfigError(f"{self._file} has no ExecStart.")
         setting, words = starts[-1], self._words(starts[-1])
         if len(starts) > 1 or ";" in words:
-            raise ConfigError(f"{_place(setting)}: ExecStart has several commands. Put them into a script.")
-        signs, program = re.match(r"([@\-:+!]*)(.*)", words[0] if words else "", re.DOTALL).groups()  # type: ignore[union-attr]
+            raise ConfigError(f"{setting.position}: ExecStart has several commands. Put them into a script.")
+        program = (words[0] if words else "").lstrip("@-:+!")
         if not program or program.startswith("|"):
-            raise ConfigError(f"{_place(setting)}: ExecStart must name a program. Write sh -c for a shell.")
+            raise ConfigError(f"{setting.position}: ExecStart must name a program. Write sh -c for a shell.")
+        signs = words[0].removesuffix(program)
         if signs:
             self._note(setting, f"the prefix {signs} of the command is dropped. Check it.")
         command = [word(self._expand(program, setting))]
@@ -123,60 +130,48 @@ class _Unit:
         return self._env.get(name, f"${{{name}}}" if name in SAFE else "")
 
     def _read_environment(self) -> None:
-        for setting in self._all("Environment"):
+        variables: list[tuple[str, str]] = []
+        for setting in self._settings.get("Environment", ()):
             for assignment in self._words(setting):
                 name, equals, value = self._expand(assignment, setting).partition("=")
-                if equals:
-                    self._set(name, value)
-        for setting in self._all("EnvironmentFile"):
+                variables += [(name, value)] if equals else []
+        for setting in self._settings.get("EnvironmentFile", ()):
             try:
                 text = read_text(Path(self._expand(setting.value.removeprefix("-"), setting)))
             except (ConfigError, ValueError) as error:
                 if not setting.value.startswith("-"):
-                    remedy = "Let this user read it, or write EnvironmentFile=-… to leave it out."
-                    raise ConfigError(f"{_place(setting)}: {error} {remedy}") from error
+                    remedy = "Make it readable, or write EnvironmentFile=-… to leave it out."
+                    raise ConfigError(f"{setting.position}: {error} {remedy}") from error
                 self._note(setting, f"{error} Add its variables to the worker's env.")
             else:
-                for name, value in unit_files.read_variables(text).items():
-                    self._set(name, value)
-
-    def _set(self, name: str, value: str) -> None:
-        secret = self._conversion.hide_secret(self._name, name, value)
-        self._env[name] = f"${{{secret}}}" if secret else value.replace("$", "$$")
-        self._literals = {**self._literals, name: value}
-        if secret:
-            del self._literals[name]
-
-    def _all(self, key: str) -> list[UnitSetting]:
-        """The assignments since the last empty one, which resets a list."""
-        settings: list[UnitSetting] = []
-        for each in self._settings:
-            if each.key == key:
-                settings = [*settings, each] if each.value else []
-        return settings
+                variables += unit_files.read_variables(text).items()
+        for name, value in variables:
+            secret = self._conversion.hide_secret(self._name, name, value)
+            self._env[name] = f"${{{secret}}}" if secret else value.replace("$", "$$")
+            self._literals.pop(name, None)
+            if not secret:
+                self._literals[name] = value
 
     def _last(self, key: str) -> UnitSetting | None:
-        return self._all(key)[-1] if self._all(key) else None
+        return next(reversed(self._settings.get(key, [])), None)
 
     def _seconds(self, key: str) -> float | None:
-        if (setting := self._last(key)) and seconds_in(setting.value) is None:
-            raise ConfigError(f"{_place(setting)}: {key}={setting.value} isn't a time span.")
-        return seconds_in(setting.value) if setting else None
+        setting = self._last(key)
+        seconds = seconds_in(setting.value) if setting else None
+        if setting and seconds is None:
+            raise ConfigError(f"{setting.position}: {key}={setting.value} isn't a time span.")
+        return seconds
 
     def _words(self, setting: UnitSetting) -> list[str]:
         try:
             return split_words(setting.value)
         except UnitSyntaxError as error:
-            raise UnitSyntaxError(f"{_place(setting)}: {setting.key} {error}") from None
+            raise UnitSyntaxError(f"{setting.position}: {setting.key} {error}") from None
 
     def _expand(self, text: str, setting: UnitSetting) -> str:
         for unknown in set(re.findall(r"%(.)", text)) - self._specifiers.keys():
             self._note(setting, f"replace %{unknown} in {setting.key} by its value.")
-        return re.sub(r"%(.)", lambda found: self._specifiers.get(found[1], found[0]), text)
+        return re.sub(r"%(.)", lambda match: self._specifiers.get(match[1], match[0]), text)
 
     def _note(self, setting: UnitSetting, text: str) -> None:
-        self._conversion.note(f"{_place(setting)}: {text}")
-
-
-def _place(setting: UnitSetting) -> str:
-    return f"{setting.file} line {setting.line}"
+        self._conversion.note(f"{setting.position}: {text}")

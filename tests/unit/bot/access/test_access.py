@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from bot.access.rules import AccessRules, Person, may_approve, may_see_all_approvals, refusal
 from supervisor_core.commands.catalog import CATALOG
@@ -80,14 +81,14 @@ def test_the_table(person: Person | None, answers: str) -> None:
 def test_approvers_of_one_team_and_those_listed_for_the_command_see_the_requests_of_others() -> None:
     of_team = replace(RULES, teams={"archive": TeamSettings(approvers=("U0TEAM",))})
     assert may_see_all_approvals(OF_TEAM, of_team)
-    access = RULES.slack.access.model_copy(update={"commands": {"approvals": ("U0VIEW",)}})
-    listed = replace(RULES, slack=RULES.slack.model_copy(update={"access": access}))
+    access = structs.replace(RULES.slack.access, commands={"approvals": ("U0VIEW",)})
+    listed = replace(RULES, slack=structs.replace(RULES.slack, access=access))
     assert may_see_all_approvals(VIEWER, listed)
     assert not may_see_all_approvals(APPROVER, listed)
 
 
 def test_a_vote_counts_in_the_alert_channel_where_what_a_direct_message_asked_for_is_asked() -> None:
-    slack = RULES.slack.model_copy(update={"channels": ("C0ONE",), "alert_channel": "C0ALERTS"})
+    slack = structs.replace(RULES.slack, channels=("C0ONE",), alert_channel="C0ALERTS")
     rules, pause = replace(RULES, slack=slack), Command("pause", workers=("Other",))
     assert may_approve(APPROVER, pause, rules, here="C0ALERTS", card="D0SOMEBODY") is None
     asked_openly = may_approve(APPROVER, pause, rules, here="C0ALERTS", card="C0ONE")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bot.access.rules import AccessRules, Person
 from bot.requests.commands import Mistakes
@@ -29,7 +29,8 @@ from bot.views.workers import overview, pressed_button
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.grammar_errors import GrammarError
-from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.config.load import SupervisorConfig, check_raw, grammar_context
+from supervisor_core.config.raw import parse_raw
 from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_views import worker
 
@@ -41,15 +42,13 @@ HOSTILE = "<!channel> & <@U0OPER> `rm -rf`\n*bold* https://evil.example"
 def config(default: str = "") -> SupervisorConfig:
     """Three workers, two of them in a team."""
     teams = {"OrionMX": "archive", "North": "archive", "South": ""}
-    return SupervisorConfig.model_validate(
-        {
-            "supervisor": {"id": "Host", "default_worker": default},
-            "workers": {name: {"command": ["sleep", "1"], "team": team} for name, team in teams.items()},
-            "teams": {"archive": {"objective": "keep the archive flowing"}},
-            "slack": {"access": {"operators": ["U0OPER"], "approvers": ["U0ADA"]}},
-        },
-        context={"path": Path("config.yaml"), "environ": {}, "safe": {}, "folder": Path(), "text": ""},
-    )
+    document = {
+        "supervisor": {"id": "Host", "default_worker": default},
+        "workers": {name: {"command": ["sleep", "1"], "team": team} for name, team in teams.items()},
+        "teams": {"archive": {"objective": "keep the archive flowing"}},
+        "slack": {"access": {"operators": ["U0OPER"], "approvers": ["U0ADA"]}},
+    }
+    return check_raw(parse_raw(yaml.safe_dump(document, sort_keys=False), "config.yaml", {}), {})
 
 
 CONFIG = config()

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import repeat
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -42,7 +43,7 @@ backoffs = st.sampled_from((0.0, 0.001, 5.0, 299.0, 301.0, 604800.0)) | st.float
 
 def rules_of(policy: str, **more: float) -> RestartSettings:
     """The rules as a configuration has them."""
-    return RestartSettings.model_validate({"policy": str(policy), **more})
+    return msgspec.convert({"policy": str(policy), **more}, RestartSettings)
 
 
 def life(seconds: float, exit_code: int | None = 1, *, ended_at: datetime = NOW, **more: bool) -> WorkerRun:
@@ -120,7 +121,7 @@ def test_a_pause_lies_within_a_quarter_of_its_middle_and_never_shrinks_with_more
 
 
 def test_the_pauses_double_from_the_configured_one_up_to_five_minutes() -> None:
-    many = DEFAULT.model_copy(update={"max_per_hour": 100})
+    many = msgspec.structs.replace(DEFAULT, max_per_hour=100)
     _, decisions = live(many, [600.0, *repeat(2.0, 9)])
     assert [each.pause_seconds for each in decisions] == [0, 5, 10, 20, 40, 80, 160, 300, 300, 300]
     assert [each.reason for each in decisions] == [RestartReason.LIVED_LONG, *repeat(RestartReason.BACKING_OFF, 9)]
