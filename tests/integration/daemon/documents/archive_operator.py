@@ -75,7 +75,8 @@ def main(arguments: Sequence[str]) -> int:
 
     heartbeat_path = nas.get_state_path() / f"watcher_heartbeat_{WORKER}.json"
     said["heartbeat"] = read_watcher_heartbeat(nas, WORKER)
-    said["same"] = read_heartbeat_file(heartbeat_path) == said["heartbeat"]
+    # The worker writes on: two reads are equal unless it does that between them.
+    said["same"] = any(read_heartbeat_file(heartbeat_path) == read_watcher_heartbeat(nas, WORKER) for _ in range(5))
     said["age"] = get_heartbeat_age_seconds(heartbeat_path)
     said["healthy"] = is_watcher_healthy(said["heartbeat"])
     written = write_supervisor_heartbeat_file(nas, WORKER, True, actions_taken=["pause"])
