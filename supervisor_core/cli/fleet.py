@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from supervisor_core.cli import FAILURE, SUCCESS
+from supervisor_core.cli.arguments import Subparsers, add_command
 from supervisor_core.cli.host import load_config, shell_issuer
-from supervisor_core.cli.table import folded_table, terminal_width
+from supervisor_core.cli.output import print_json, print_table
 from supervisor_core.common.errors import ConfigError, RefusedError, SupervisorError, UsageError
 from supervisor_core.common.times import format_ago, from_text
 from supervisor_core.config.load import SupervisorConfig, check_raw
@@ -60,6 +60,21 @@ MOST_WORKERS = 8
 
 MAX_TOKEN = 100_000
 SEED, NEW_SEED = "host.seed", "host.new.seed"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    description = "Set up a fleet: one hub, and hosts that join it with a token."
+    parser = add_command(subparsers, "fleet", run, description, "fleet invite web-1")
+    action = (
+        "init: make this host the hub. invite: print a token for a new host. join: let this host join with a token. "
+    )
+    action += "list: show the hosts. revoke: cut a host off. doctor: check key, connection, server and rights"
+    parser.add_argument("what", choices=["init", "invite", "join", "list", "revoke", "doctor"], help=action)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="with invite and revoke: the host")
+    source = "with join: the file with the token, or - for standard input (default: it's asked for)"
+    parser.add_argument("--token-file", metavar="FILE", help=source)
+    parser.add_argument("--url", metavar="URL", help="with init: URL of the server, such as tls://hub:4222")
+    parser.add_argument("--json", action="store_true", help="with list: print JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -226,7 +241,7 @@ def _list(options: argparse.Namespace) -> int:
         live, answered = {}, False
     hosts = [_describe(host, live.get(host.host_id, {})) for host in known]
     if options.json:
-        print(json.dumps(hosts, indent=2))
+        print_json(hosts, indented=True)
     elif not hosts:
         print("No host has joined. Let one join: `supervisor fleet invite NAME`.")
     else:
@@ -237,7 +252,7 @@ def _list(options: argparse.Namespace) -> int:
             about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"
             seen = format_ago(datetime.fromisoformat(seen_at), datetime.now(UTC)) if seen_at else "never"
             table.append([host["host"], host["state"], seen, host["version"], about])
-        print(folded_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), table, terminal_width()))
+        print_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), table)
         if not answered:
             print("\nNo answer from the hub's daemon: this is what it knew last.")
     return SUCCESS

@@ -15,9 +15,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, get_args
 
-from supervisor_core.cli.config import summary
+from supervisor_core.cli.arguments import Subparsers, add_command
+from supervisor_core.cli.config import summarize
 from supervisor_core.cli.importing import importable
-from supervisor_core.cli.table import fit
+from supervisor_core.cli.output import fit
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.sections import Invalid
 from supervisor_core.config.load import SupervisorConfig, check_raw, load_supervisor_config
@@ -38,6 +39,54 @@ ABOUT_CONFIG = ("name", "state_dir", "worker", "drive", "slack", "tokens", "chan
 """The options whose values are in the configuration."""
 
 APPS = "https://api.slack.com/apps"
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    description = "Write the configuration, the Slack app's manifest and a systemd unit of this host. "
+    description += "It asks what it must know."
+    example = "init --yes --worker fetcher --command 'python3 fetch.py --all' --cwd /srv/fetcher"
+    parser = add_command(subparsers, "init", run, description, example)
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="write here (default: this folder)")
+    parser.add_argument("--yes", action="store_true", help="ask nothing: take the default of each missing option")
+    parser.add_argument("--force", action="store_true", help="replace what is there; .env only gets missing lines")
+    parser.add_argument("--name", metavar="NAME", help="name of this host (default: the hostname)")
+    parser.add_argument("--state-dir", metavar="DIR", help="folder for its state, on a local disk (default: ./var)")
+    worker = "a worker; repeat for several. The next four options are about the worker before them"
+    parser.add_argument("--worker", dest="worker", action=WorkerAction, metavar="ID", help=worker)
+    for name, metavar, text in (
+        ("--command", "'COMMAND …'", "its command line, as one text; no shell runs it"),
+        ("--cwd", "DIR", "the folder that it runs in"),
+        ("--heartbeat", "S", "its heartbeat is stale after S seconds (default: it writes none)"),
+        ("--team", "NAME", "its team"),
+    ):
+        parser.add_argument(name, dest="worker", action=WorkerAction, metavar=metavar, help=text)
+    parser.add_argument("--no-worker", dest="worker", action="store_const", const=(), help="no worker yet")
+    parser.add_argument("--drive", metavar="DIR", help="folder on a shared drive; '' for none")
+    parser.add_argument(
+        "--slack", action=argparse.BooleanOptionalAction, help="operate it from Slack (with --yes: by default not)"
+    )
+    tokens = "env: write SLACK_BOT_TOKEN and SLACK_APP_TOKEN of this shell to .env. later: add them yourself"
+    parser.add_argument("--tokens", choices=["env", "later"], help=tokens)
+    parser.add_argument("--channel", metavar="C…", help="channel for alerts")
+    parser.add_argument("--operators", metavar="U…,U…", help="people who may run commands")
+    parser.add_argument("--system", action="store_true", help="write a unit for the system, not for your own systemd")
+
+
+class WorkerAction(argparse.Action):
+    """Collects `--worker ID` and the options behind it that are about this worker."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: object, option: str | None = None
+    ) -> None:
+        workers = list(getattr(namespace, self.dest) or ())
+        name = self.option_strings[0].removeprefix("--")
+        if name == self.dest:
+            workers.append({name: value})
+        elif not workers:
+            parser.error(f"{option} must follow the --worker that it's about")
+        else:
+            workers[-1] = {**workers[-1], name: value}
+        setattr(namespace, self.dest, workers)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -158,7 +207,7 @@ class Setup:
         if self._kept:
             hint = " To replace what is kept, add --force; .env is never replaced." if self._kept != [ENV_FILE] else ""
             yield f"Kept {', '.join(self._kept)}.{hint}"
-        yield from summary(self._config)
+        yield from summarize(self._config)
         yield ""
         yield "Next:"
         yield from (f"{number}. {line}" for number, line in enumerate(self._next(), 1))

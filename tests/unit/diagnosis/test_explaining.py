@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bot.views.answers.why import why
 from bot.views.blocks import blocks_of
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.cli.answers import explanation_text
+from supervisor_core.cli.why import explanation_text
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.phrases import plain
