@@ -27,7 +27,17 @@ from supervisor_core.config.problems import HUB
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.host.files import read_lines, write_lines
 from supervisor_core.storage.audit import chain, files
-from supervisor_core.storage.audit.chain import ABOUT_COMMANDS, CAUSE, DAMAGED, Fault, Verdict, Walk, details_of
+from supervisor_core.storage.audit.chain import (
+    ABOUT_COMMANDS,
+    CAUSE,
+    CONFIG_APPLIED,
+    CONFIG_FINISHED,
+    DAMAGED,
+    Fault,
+    Verdict,
+    Walk,
+    details_of,
+)
 from supervisor_core.storage.audit.search import audit_filter, search
 from supervisor_core.storage.audit.trail import address_in, cause_in_words, command_in_words, note_in
 from supervisor_core.storage.shared_database import first_waiting_audit_row
@@ -143,10 +153,10 @@ def _describe_action(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
 
 def _describe_details(row: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     facts = [str(details.get("label") or ""), note_in(details)]
-    affected = details.get("affected")
-    if CAUSE in details:
-        facts.append(affected_in_words({row["target_id"]: str(details.get("role"))}, cause_in_words(row, details)))
-    elif isinstance(affected, Mapping) and affected:  # by a configuration
+    affected: Any = {row["target_id"]: details.get("role")} if CAUSE in details else {}
+    if row["action"] in (CONFIG_APPLIED, CONFIG_FINISHED):
+        affected = details.get("affected" if row["action"] == CONFIG_APPLIED else "workers")
+    if isinstance(affected, Mapping):
         roles = {str(worker_id): str(role) for worker_id, role in affected.items()}
         facts.append(affected_in_words(roles, cause_in_words(row, details)))
     if row.get(DAMAGED):
