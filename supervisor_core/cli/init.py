@@ -248,8 +248,8 @@ class Interview:
         if drive:
             document["nas"] = {"root": quoted(drive)}
         document["workers"] = workers
-        if teams := {worker["team"]: {} for worker in workers.values() if "team" in worker}:
-            document["teams"] = teams
+        if any("team" in worker for worker in workers.values()):
+            document["teams"] = {worker["team"]: {} for worker in workers.values() if "team" in worker}
         access = {"viewers": ["*"], "operators": split_list(operators), "approvers": []}
         document["slack"] = {"alert_channel": channel, "access": access} if has_slack else {"enabled": False}
         return document_text(document, HEADER, COMMENTS if has_slack else {**COMMENTS, "slack": ""}), tokens
@@ -411,6 +411,11 @@ def _check_setting(setting: object, text: str, _folder: Path) -> None:
     get_args(setting)[1].func(text)
 
 
+def _check_people(text: str, folder: Path) -> None:
+    for person in split_list(text):
+        _check_setting(PersonId, person, folder)
+
+
 Check = Callable[[str, Path], object]
 CHECKS: Mapping[str, Check] = {
     "name": partial(_check_setting, HostId),
@@ -422,7 +427,7 @@ CHECKS: Mapping[str, Check] = {
     "team": partial(_check_setting, TeamName),
     "drive": _check_line,
     "channel": partial(_check_setting, ChannelId),
-    "operators": lambda text, folder: [_check_setting(PersonId, person, folder) for person in split_list(text)],
+    "operators": _check_people,
     **{name: partial(_check_token, start) for name, start in TOKENS.items()},
 }
 """The check of each answer, by its option; it raises `Invalid`, whose text continues a sentence."""
