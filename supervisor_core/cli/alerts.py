@@ -19,12 +19,12 @@ from supervisor_core.alerts.suppression.rows import EVERYTHING, Hush, Suppressio
 from supervisor_core.cli import FAILURE, SUCCESS
 from supervisor_core.cli.arguments import JSON, Subparsers, add_command
 from supervisor_core.cli.host import load_config, shell_issuer, wake
-from supervisor_core.cli.output import AMBER, DIM, GREEN, RED, fit, print_json, print_table
+from supervisor_core.cli.output import AMBER, DIM, GREEN, RED, fields_of, fit, print_json, print_table
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.targets import ALL
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import clock_time, format_ago, format_span, to_text, with_countdown
+from supervisor_core.common.times import clock_time, format_ago, format_span, with_countdown
 from supervisor_core.config.load import SHORTEST_SECRET, SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
@@ -169,30 +169,13 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
 
 
 def _alert_document(alert: Alert, muted: Mapping[str, Suppression]) -> dict[str, Any]:
-    by = alert.acknowledged_by
-    mute = muted.get(alert.target.worker or EVERYTHING.id) or muted.get(EVERYTHING.id)
+    by, mute = alert.acknowledged_by, muted.get(alert.target.worker or EVERYTHING.id) or muted.get(EVERYTHING.id)
     return {
-        "alert_id": alert.alert_id,
-        "supervisor_id": alert.supervisor_id,
+        **fields_of(alert, "target"),
         "target_type": alert.target.kind,
         "target_id": alert.target.id,
-        "condition": str(alert.condition),
-        "severity": str(alert.severity),
-        "state": str(alert.state),
-        "reason": alert.reason,
-        "opened_at": to_text(alert.opened_at),
-        "occurrences": alert.occurrences,
         "acknowledged_by": {"id": by.id, "name": by.name} if by else None,
-        "acknowledged_at": to_text(alert.acknowledged_at) if alert.acknowledged_at else None,
-        "muted_until": to_text(mute.ends_at) if mute else None,
-        "told": str(alert.told) if alert.told else None,
-        "told_at": to_text(alert.told_at) if alert.told_at else None,
-        "reminders": alert.reminders,
-        "escalated": alert.escalated,
-        "decided": alert.decided,
-        "due_at": to_text(alert.due_at) if alert.due_at else None,
-        "parent_id": alert.parent_id,
-        "evidence": list(alert.evidence),
+        "muted_until": mute.ends_at if mute else None,
     }
 
 
@@ -212,7 +195,7 @@ def mute_or_unmute(command: Command, config: SupervisorConfig, *, as_json: bool)
             seconds = int(command.params["seconds"])
             mutes = alerts.mute(command.workers, seconds, request)
             workers, until = [mute.target.id for mute in mutes], clock_time(mutes[0].until, now)
-            document["until"] = to_text(mutes[0].until)
+            document["until"] = mutes[0].until
             message = f"{', '.join(workers)}: muted for {format_span(seconds)}, until {until}. "
             message += "Alerts are still recorded. Alerts still open when the mute ends will be posted."
     wake(config)

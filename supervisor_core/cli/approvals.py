@@ -19,7 +19,7 @@ from supervisor_core.cli.output import AMBER, print_json, print_table
 from supervisor_core.commands.command import Command
 from supervisor_core.common.errors import UsageError, in_shell
 from supervisor_core.common.text import printable
-from supervisor_core.common.times import clock_time, format_span, to_text
+from supervisor_core.common.times import clock_time, format_span
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
@@ -169,19 +169,19 @@ def approval_document(approval: Approval, votes: Sequence[Vote]) -> dict[str, An
     return {
         "approval_id": approval.approval_id,
         "task_id": approval.task_id,
-        "state": str(approval.state),
+        "state": approval.state,
         "command": command.name,
         "text": approval.again,
-        "workers": list(command.workers),
+        "workers": command.workers,
         "label": command.label,
         "note": command.note or None,
         "requester": {"id": approval.requester.id, "name": approval.requester.name},
         "door": approval.door,
         "votes": [vote.as_told() for vote in votes],
         "votes_needed": approval.terms.votes_needed,
-        "requested_at": to_text(approval.requested_at),
-        "expires_at": to_text(approval.expires_at),
+        "requested_at": approval.requested_at,
+        "expires_at": approval.expires_at,
         "effect": effect(approval.previews),
-        "previews": list(approval.previews),
+        "previews": approval.previews,
         "reason": approval.reason or None,
     }

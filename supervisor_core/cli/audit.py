@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from supervisor_core.cli.arguments import Subparsers, add_command, number_from
 from supervisor_core.cli.host import load_config, parse_since_option, shell_issuer
-from supervisor_core.cli.output import AMBER, GREEN, RED, print_json, print_table, terminal_width
+from supervisor_core.cli.output import AMBER, GREEN, RED, fields_of, print_json, print_table, terminal_width
 from supervisor_core.code.change_plan import count
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
@@ -33,6 +33,7 @@ from supervisor_core.storage.audit.chain import (
     CONFIG_APPLIED,
     CONFIG_FINISHED,
     DAMAGED,
+    ChainHead,
     Fault,
     Verdict,
     Walk,
@@ -78,20 +79,18 @@ def run(arguments: argparse.Namespace) -> int:
     """Search, verify, export or archive."""
     action = arguments.action
     for name, owner in (("out", "export"), ("before", "archive"), ("file", "verify"), ("hash", "verify")):
-        is_given, is_own = bool(getattr(arguments, name)), name in OPTIONS.get(action, ())
-        if is_given and not is_own:
+        value, is_own = getattr(arguments, name), name in OPTIONS.get(action, ())
+        if value and not is_own:
             raise UsageError(f"--{name} goes with `supervisor audit {owner}`.")
-        if is_own and not is_given and action != "verify":
+        if is_own and not value and action != "verify":
             raise UsageError(f"`supervisor audit {action}` needs --{name}.")
-    if arguments.file:
-        return _verify_files(arguments)
+    if action == "verify":
+        return _verify(arguments)
     config = load_config(arguments.config)
     if action == "export":
         return _export(config, Path(arguments.out))
     if action == "archive":
         return _archive(config, arguments.before, Path(arguments.out).absolute())
-    if action == "verify":
-        return _verify(config, arguments.hash or "", as_json=arguments.json)
     target = arguments.worker or ""
     # A worker that is gone is still in the trail, and its host may be revoked.
     is_known = target in config.workers or (is_address(target) and config.fleet.role == HUB)
@@ -167,28 +166,85 @@ def _describe_details(row: Mapping[str, Any], details: Mapping[str, Any]) -> str
     return f"{text} ({row['task_id']})".lstrip() if row["task_id"] else text
 
 
-def _verify(config: SupervisorConfig, noted: str, *, as_json: bool) -> int:
-    with opened_ledger(config) as ledger:
-        verdict = ledger.read(lambda connection: chain.verify(connection, noted))
-    rows, faults = verdict.rows, verdict.faults
-    ok = verdict.has_noted and not faults
-    if as_json:
-        documents = {"faults": list(map(asdict, faults)), "heads": list(map(asdict, verdict.heads))}
-        print_json({"ok": ok, "rows": rows, **documents})
-        return 0 if ok else 1
-    for fault in faults:
-        print(f"{printable(fault.place)} {fault.what}")
-    if len(faults) == chain.MOST_FAULTS:
-        print(f"These are the first {len(faults)}. There may be more.")
-    if not verdict.has_noted:
-        print(f"No row has the hash {printable(noted)}: its row was removed, rewritten or archived.")
-    if ok:
-        print(f"The trail is intact: {count(rows, 'row')}, none altered, none missing.")
+def _verify(arguments: argparse.Namespace) -> int:
+    """Check the trail, or files of it: these in themselves, and against the ledger where there is one here."""
+    paths = sorted(map(Path, arguments.file or ()), key=_first_row)
+    noted = "" if paths else arguments.hash or ""  # files may have the row that the ledger no longer has
+    walks, file_faults = files.check(line for path in paths for line in read_lines(path))
+    heads = [(walk, walk.head) for walk in walks if walk.head]
+    verdict, missing_ledger = Verdict(0, [], [], has_noted=True), ""
+    try:
+        config = load_config(arguments.config)
+    except ConfigError as error:
+        if arguments.config or not paths:
+            raise
+        missing_ledger = error.message
     else:
-        print(f"{count(rows, 'row')} match{'es its hash' if rows == 1 else ' their hashes'}.")
-    for head in verdict.heads:
-        print(f"It ends with row {head.audit_id} of {printable(head.supervisor_id)}, hash {head.hash}.")
+        with opened_ledger(config) as ledger:
+            verdict = ledger.read(lambda connection: chain.verify(connection, noted))
+            for _, head in heads:
+                verdict.faults.extend(ledger.read(partial(_continuation_faults, head=head)))
+    faults = [*file_faults, *verdict.faults]
+    ok = verdict.has_noted and not faults
+    if arguments.json:
+        document: dict[str, Any] = {"ok": ok, "faults": faults}
+        if paths:
+            parts = [
+                {**fields_of(head), "last_id": head.audit_id, "first_id": walk.first_id, "rows": walk.whole}
+                for walk, head in heads
+            ]
+            document |= {"compared_with_ledger": not missing_ledger, "files": parts}
+        if not missing_ledger:
+            document |= {"rows": verdict.rows, "heads": verdict.heads}
+        print_json(document)
+        return 0 if ok else 1
+    for line in _describe_verdict(heads, file_faults, verdict, noted, missing_ledger):
+        print(line)
     return 0 if ok else 1
+
+
+def _first_row(path: Path) -> tuple[str, int]:
+    """The chain and the number of a file's first row."""
+    walks, _ = files.check([next(read_lines(path), "")])
+    return (walks[0].head.supervisor_id, walks[0].first_id) if walks and walks[0].head else ("", 0)
+
+
+def _describe_verdict(
+    heads: Sequence[tuple[Walk, ChainHead]],
+    file_faults: Sequence[Fault],
+    verdict: Verdict,
+    noted: str,
+    missing_ledger: str,
+) -> Iterator[str]:
+    for walk, head in heads:
+        rows = f"rows {walk.first_id} to {head.audit_id} of {printable(head.supervisor_id)}"
+        yield f"The files hold {rows}, ending with {head.hash}."
+    for source, source_faults in (("files", file_faults), ("ledger", verdict.faults)):
+        for fault in source_faults:
+            yield f"{f'In the {source}, ' if heads else ''}{printable(fault.place)} {fault.what}"
+    if len(verdict.faults) == chain.MOST_FAULTS:
+        yield f"These are the first {len(verdict.faults)}. There may be more."
+    if not verdict.has_noted:
+        yield f"No row has the hash {printable(noted)}: its row was removed, rewritten or archived."
+    rows = count(verdict.rows, "row")
+    if missing_ledger:
+        yield f"Not compared with a ledger: {missing_ledger}"
+    elif verdict.has_noted and not file_faults and not verdict.faults:
+        subject = "The ledger continues from there and is" if heads else "The trail is"
+        yield f"{subject} intact: {rows}, none altered, none missing."
+    else:
+        yield f"{rows} match{'es its hash' if verdict.rows == 1 else ' their hashes'}."
+    for head in verdict.heads:
+        yield f"It ends with row {head.audit_id} of {printable(head.supervisor_id)}, hash {head.hash}."
+
+
+def _continuation_faults(connection: Connection, head: ChainHead) -> list[Fault]:
+    """The fault where the ledger doesn't know the last row of the files. That of another host isn't compared."""
+    if chain.newest_row(connection, head.supervisor_id) is None:
+        return []
+    if chain.hash_of(connection, head.supervisor_id, head.audit_id) == head.hash:
+        return []
+    return [Fault(head.supervisor_id, head.audit_id, "is the last in the files, and the ledger doesn't continue it")]
 
 
 def _export(config: SupervisorConfig, path: Path) -> int:
@@ -210,8 +266,8 @@ def _archive(config: SupervisorConfig, before: str, path: Path) -> int:
         raise UsageError(f"--before {before!a} isn't a time. Try 2026-01-31, or {EXPECTED} back from now.")
     name = config.supervisor.id
     with opened_ledger(config) as ledger:
-        if left := files.remove_archived(ledger):
-            print(f"Removed {left} rows that an earlier run had archived.")
+        if removed := files.remove_archived(ledger):
+            print(f"Removed {removed} rows that an earlier run had archived.")
         waiting = None
         if not config.shared_database_disabled:
             waiting = ledger.read(lambda connection: first_waiting_audit_row(connection, name))
@@ -224,66 +280,3 @@ def _archive(config: SupervisorConfig, before: str, path: Path) -> int:
     print(f"Archived {last.audit_id - first + 1} rows of {name}, {first} to {last.audit_id}, in {path}.")
     print("Keep the file: `supervisor audit verify --file FILE` checks it, and that the trail continues from it.")
     return 0
-
-
-def _verify_files(arguments: argparse.Namespace) -> int:
-    """Check files, in themselves and against the ledger where there is one here."""
-
-    def first_row(path: Path) -> tuple[str, int]:
-        """Its chain and its number."""
-        walks, _ = files.check([next(read_lines(path), "")])
-        return (walks[0].head.supervisor_id, walks[0].first_id) if walks and walks[0].head else ("", 0)
-
-    def all_lines() -> Iterator[str]:
-        for path in sorted(map(Path, arguments.file), key=first_row):
-            yield from read_lines(path)
-
-    walks, file_faults = files.check(all_lines())
-    verdict, missing_ledger = Verdict(0, [], [], has_noted=True), ""
-    try:
-        config = load_config(arguments.config)
-    except ConfigError as error:
-        if arguments.config:
-            raise
-        missing_ledger = error.message
-    else:
-        with opened_ledger(config) as ledger:
-            verdict = ledger.read(lambda connection: chain.verify(connection, arguments.hash or ""))
-            verdict.faults.extend(ledger.read(lambda connection: list(_continuation_faults(connection, walks))))
-    faults = [*file_faults, *verdict.faults]
-    ends = [(walk, walk.head) for walk in walks if walk.head]
-    if arguments.json:
-        parts = [
-            {
-                "supervisor_id": end.supervisor_id,
-                "first_id": walk.first_id,
-                "last_id": end.audit_id,
-                "hash": end.hash,
-                "rows": walk.whole,
-            }
-            for walk, end in ends
-        ]
-        document = {"ok": not faults, "compared_with_ledger": not missing_ledger, "files": parts}
-        print_json({**document, "faults": list(map(asdict, faults))})
-        return 1 if faults else 0
-    for walk, end in ends:
-        rows = f"rows {walk.first_id} to {end.audit_id} of {printable(end.supervisor_id)}"
-        print(f"The files hold {rows}, ending with {end.hash}.")
-    for source, source_faults in (("files", file_faults), ("ledger", verdict.faults)):
-        for fault in source_faults:
-            print(f"In the {source}, {printable(fault.place)} {fault.what}")
-    if missing_ledger:
-        print(f"Not compared with a ledger: {missing_ledger}")
-    elif not faults:
-        intact = f"{count(verdict.rows, 'row')}, none altered, none missing"
-        print(f"The ledger continues from there and is intact: {intact}.")
-    return 1 if faults else 0
-
-
-def _continuation_faults(connection: Connection, walks: Sequence[Walk]) -> Iterator[Fault]:
-    """The faults where the ledger doesn't know the last row of the files. Those of other hosts aren't compared."""
-    for head in [walk.head for walk in walks if walk.head]:
-        is_ours = chain.newest_row(connection, head.supervisor_id) is not None
-        if is_ours and chain.hash_of(connection, head.supervisor_id, head.audit_id) != head.hash:
-            fault = "is the last in the files, and the ledger doesn't continue it"
-            yield Fault(head.supervisor_id, head.audit_id, fault)

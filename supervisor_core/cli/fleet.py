@@ -243,7 +243,7 @@ def _list(arguments: argparse.Namespace) -> int:
         seen_at, workers = host["last_seen_at"], host["workers"]
         names = ", ".join(workers[:MAX_NAMED])
         names += f" and {len(workers) - MAX_NAMED} more" if len(workers) > MAX_NAMED else ""
-        seen = format_ago(from_text(seen_at), now) if seen_at else "never"
+        seen = format_ago(seen_at, now) if seen_at else "never"
         rows.append([host["host"], host["state"], seen, host["version"], host["trouble"] or names or "-"])
     print_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), rows)
     if not answer:
@@ -265,11 +265,11 @@ def _host_document(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "host": host.host_id,
         "state": state,
-        "last_seen_at": seen_at and seen_at.isoformat(),
-        "joined_at": host.joined_at.isoformat(),
-        "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
+        "last_seen_at": seen_at,
+        "joined_at": host.joined_at,
+        "revoked_at": host.revoked_at,
         "version": host.version,
-        "workers": list(host.workers),
+        "workers": host.workers,
         "public_key": host.public_key,
         "trouble": live.get("trouble", ""),
     }

@@ -202,7 +202,7 @@ class LogSearch:
             is_ours = self._is_of_worker(line)
             if is_ours and line.task_id:
                 certain += uncertain.pop(line.task_id, 0)
-            if is_ours is False or not self._passes(line):
+            if is_ours is False or not self._matches(line):
                 continue
             kept.append(line)
             if is_ours:
@@ -214,7 +214,7 @@ class LogSearch:
     def matching(self, lines: Iterable[bytes]) -> list[LogLine]:
         """Those that match out of lines in the order of time."""
         parsed = [line for line in map(self._parse, lines) if line is not None]
-        return [line for line in parsed if self._is_of_worker(line) and self._passes(line)]
+        return [line for line in parsed if self._is_of_worker(line) and self._matches(line)]
 
     def _is_of_worker(self, line: LogLine) -> bool | None:
         """None where it depends on the worker of its task, which isn't known yet."""
@@ -228,7 +228,7 @@ class LogSearch:
             return False
         return True if line.task_id in self._tasks else None
 
-    def _passes(self, line: LogLine) -> bool:
+    def _matches(self, line: LogLine) -> bool:
         if line.level in self._too_low or line.time < self._since:
             return False
         if not self._events:

@@ -6,12 +6,13 @@ import json
 import os
 import sys
 
-from supervisor_core.common.times import format_span, from_text
+from supervisor_core.common.times import format_span, from_text, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
+    from typing import Any
 
 GAP = "  "
 MIN_LAST_COLUMN = 30  # characters: a narrower last column is hard to read beside the others, and goes below them
@@ -41,7 +42,20 @@ def paint(text: str, color: str) -> str:
 
 
 def print_json(document: object, *, indented: bool = False) -> None:
-    print(json.dumps(document, indent=2 if indented else None))
+    """Print values as JSON: a dataclass by its fields, a time as text, a duration in seconds."""
+    print(json.dumps(document, indent=2 if indented else None, default=_encode))
+
+
+def fields_of(value: Any, *without: str) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
+    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in without}
+
+
+def _encode(value: Any) -> object:  # noqa: ANN401 (any value of a document)
+    if hasattr(value, "__dataclass_fields__"):
+        return fields_of(value)
+    if hasattr(value, "total_seconds"):
+        return value.total_seconds()
+    return to_text(value) if hasattr(value, "isoformat") else dict(value)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], colors: Sequence[str] = ()) -> None:
@@ -71,10 +85,10 @@ def _format_row(row: Sequence[str], widths: Sequence[int], width: int | None) ->
     if width is None:
         return [f"{columns}{row[-1]}".rstrip()]
     room = width - len(columns)
-    lines = fold(row[-1], room) if room >= MIN_LAST_COLUMN or len(row[-1]) <= room else []
+    lines = wrap(row[-1], room) if room >= MIN_LAST_COLUMN or len(row[-1]) <= room else []
     if 0 < len(lines) <= MAX_LINES:
         return [f"{columns}{lines[0]}".rstrip(), *(" " * len(columns) + line for line in lines[1:])]
-    below = fold(row[-1], width - INDENT)
+    below = wrap(row[-1], width - INDENT)
     if len(below) > MAX_LINES:  # the cause of an error is mostly at its end
         below = [*below[: MAX_LINES - 2], f"{below[MAX_LINES - 2][:-1]}…", below[-1]]
     return [shorten(columns.rstrip(), width), *(" " * INDENT + line for line in below)]
@@ -84,7 +98,7 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def fold(text: str, width: int, indent: int = 0) -> list[str]:
+def wrap(text: str, width: int, indent: int = 0) -> list[str]:
     """A text in lines of at most `width`, the later ones indented; a longer word is cut."""
     room = max(width, indent + 1)
     lines, line = [], ""
@@ -105,7 +119,7 @@ def fit(text: str) -> str:
     if width is None:
         return text
     return "\n".join(
-        part for line in text.split("\n") for part in (fold(line, width, 2) if len(line) > width else [line])
+        part for line in text.split("\n") for part in (wrap(line, width, 2) if len(line) > width else [line])
     )
 
 
@@ -119,9 +133,9 @@ class Steps:
 
     def __init__(self, since: datetime, *, several: bool) -> None:
         """`since`: when the command was sent. `several`: it has several workers, so each step names its own."""
-        self.is_live = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
+        self.is_checklist = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
         self._since = since
-        self._several = several
+        self._is_about_several = several
         self._steps: Sequence[Mapping[str, str]] = ()
         self._printed: dict[str, int] = {}
         """How many lines were printed of each worker's steps."""
@@ -132,7 +146,7 @@ class Steps:
         """Show these steps, unless more of them are known already."""
         if len(steps) >= len(self._steps):
             self._steps = steps
-        if self.is_live:
+        if self.is_checklist:
             self.draw(now)
             return
         count: dict[str, int] = {}  # each worker's steps are in their order, whichever worker's was written first
@@ -142,11 +156,11 @@ class Steps:
             if count[worker] > self._printed.get(worker, 0):
                 self._printed[worker] = count[worker]
                 seconds = max((from_text(step["at"]) - self._since).total_seconds(), 0.0)
-                print(f"{seconds:6.1f} s  {f'{worker}: ' if self._several else ''}{step['words']}", flush=True)
+                print(f"{seconds:6.1f} s  {f'{worker}: ' if self._is_about_several else ''}{step['words']}", flush=True)
 
     def finish(self, failed: Collection[str], now: datetime) -> None:
         """Show that the last step of each worker has ended, or `failed`."""
-        if self.is_live:
+        if self.is_checklist:
             self.draw(now, failed)
 
     def draw(self, now: datetime, failed: Collection[str] | None = None) -> None:
@@ -171,7 +185,7 @@ class Steps:
             mark, color = "✗", RED
         seconds = ((from_text(following) if following else now) - from_text(step["at"])).total_seconds()
         elapsed = f"  {format_span(seconds)}" if seconds >= 1 else ""
-        name = f"{worker}: " if self._several and worker not in step["words"] else ""
+        name = f"{worker}: " if self._is_about_several and worker not in step["words"] else ""
         room = (terminal_width() or MAX_WIDTH) - len(f"{mark} {name}{elapsed}") - 1
         text = shorten(visible(name + capitalize(step["words"], worker)), room)
         return f"{paint(mark, color)} {text}{paint(elapsed, DIM)}" if wants_color() else f"{mark} {text}{elapsed}"

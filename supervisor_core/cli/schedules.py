@@ -13,7 +13,6 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import CommandText, UsageError, in_shell
 from supervisor_core.common.time_zones import host_zone, zone_of
-from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
@@ -54,13 +53,13 @@ def change_schedules(command: Command, config: SupervisorConfig, *, as_json: boo
             message = f"Added: {schedule.name} runs `{schedule.command}` {added.words}.\n"
             message += f"Next: {_format_time(schedule.next_at, schedule.zone)}"
             details = _schedule_document(added)
-        is_awake = wake(config)
+        is_running = wake(config)
     if as_json:
-        details["daemon"] = is_awake
+        details["daemon"] = is_running
         print_json({"task_id": task_id, "success": True, "error": None, "details": details})
         return 0
     print(message)
-    if not is_awake and action == "add":
+    if not is_running and action == "add":
         print("No daemon is running, so schedules don't run. `supervisor daemon start` starts one.")
     return 0
 
@@ -87,16 +86,11 @@ def _list(statuses: list[ScheduleStatus], *, as_json: bool) -> int:
 def _schedule_document(status: ScheduleStatus) -> dict[str, Any]:
     schedule, last = status.schedule, status.schedule.last
     return {
-        "name": schedule.name,
-        "cron": schedule.cron,
-        "zone": schedule.zone,
+        **{name: getattr(schedule, name) for name in ("name", "cron", "zone", "command", "next_at", "waiting_since")},
         "words": status.words,
-        "command": schedule.command,
         "owner": schedule.owner.id,
-        "next_at": to_text(schedule.next_at),
-        "waiting_since": to_text(schedule.waiting_since) if schedule.waiting_since else None,
         "waiting_for": schedule.waiting_for or None,
-        "last_at": to_text(last.at) if last else None,
+        "last_at": last.at if last else None,
         "last_state": last.state if last else None,
         "last_outcome": status.outcome or None,
         "last_task_id": schedule.last_task_id or None,
@@ -115,7 +109,7 @@ def change_rolling(command: Command, config: SupervisorConfig, *, as_json: bool)
         if action != "status":
             changes.move(task_id, RollingMove(action), shell_issuer(), "cli")
         status = changes.status(task_id)
-    is_awake = wake(config) if action != "status" else True
+    is_running = wake(config) if action != "status" else True
     if as_json:
         change = status.change
         details = {
@@ -123,19 +117,19 @@ def change_rolling(command: Command, config: SupervisorConfig, *, as_json: bool)
             "state": change.state,
             "batch": change.released,
             "batches": change.batches,
-            "workers": {str(part): list(workers) for part, workers in status.parts().items()},
-            "healthy_seconds": change.terms.healthy.total_seconds(),
+            "workers": status.parts(),
+            "healthy_seconds": change.terms.healthy,
             "max_failures": change.terms.max_failures,
-            "failures": dict(change.failures),
+            "failures": change.failures,
             "accepted": change.accepted,
             "reason": change.reason or None,
             "decided_by": change.decided_by.id,
-            "decided_at": to_text(change.decided_at),
+            "decided_at": change.decided_at,
         }
         print_json({"task_id": task_id, "success": True, "error": None, "details": details})
         return 0
     print("\n".join(status.lines()))
-    if not is_awake:
+    if not is_running:
         print("No daemon is running, so it doesn't go on. `supervisor daemon start` starts one.")
     return 0
 

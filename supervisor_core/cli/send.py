@@ -167,7 +167,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = Command(queued["name"], queued["target"], tuple(queued["workers"]), task_id=task_id)
     if not arguments.wait:
         return report_queued(command, arguments)
-    return follow(state_dir, command, arguments, arguments.timeout, sent_at, is_awake=True)
+    return follow(state_dir, command, arguments, arguments.timeout, sent_at, is_running=True)
 
 
 def report_queued(command: Command, arguments: argparse.Namespace, without_daemon: str = "") -> int:
@@ -193,7 +193,7 @@ def follow(
     limit: float | None,
     sent_at: datetime,
     *,
-    is_awake: bool,
+    is_running: bool,
 ) -> int:
     """Wait for the outcome, and show the steps on the way there. Without a limit, as long as there are new steps."""
     from_ledger = partial(_read_outcome, arguments.config)
@@ -201,7 +201,7 @@ def follow(
     try:
         progress, results = wait_for_outcome(state_dir, command.task_id, limit, steps, from_ledger)
     except KeyboardInterrupt:
-        state = _describe_waiting(command.task_id, is_awake=is_awake, rolling=is_rolling(arguments))
+        state = _describe_waiting(command.task_id, is_running=is_running, rolling=is_rolling(arguments))
         print(f"Stopped waiting. {command.task_id} {state}", file=sys.stderr)
         raise
     error = ""
@@ -231,7 +231,7 @@ def wait_for_outcome(
     deadline = time.monotonic() + (WAIT_SECONDS if limit is None else limit)
     progress: Progress = []
     while (left := deadline - time.monotonic()) > 0:
-        seconds = min(left, REDRAW_SECONDS) if steps and steps.is_live else left
+        seconds = min(left, REDRAW_SECONDS) if steps and steps.is_checklist else left
         request = {"do": "wait", "task_id": task_id, "seconds": seconds, "seen": len(progress)}
         try:
             answer = ask(state_dir, request, timeout=seconds + 1)
@@ -242,7 +242,7 @@ def wait_for_outcome(
         if is_new:
             progress = answer["progress"]
             deadline = time.monotonic() + WAIT_SECONDS if limit is None else deadline
-        if steps is not None and (is_new or steps.is_live):
+        if steps is not None and (is_new or steps.is_checklist):
             steps.show(progress, datetime.now(UTC))
         if answer.get("done"):
             return progress, answer["results"]
@@ -255,17 +255,17 @@ def describe_missing_outcome(state_dir: str, task_id: str, limit: float | None, 
     """The error of a command that hasn't ended in time."""
     try:
         ask(state_dir, {"do": "wake"})
-        state = _describe_waiting(task_id, is_awake=True, rolling=rolling)
+        state = _describe_waiting(task_id, is_running=True, rolling=rolling)
     except NotRunningError:
-        state = _describe_waiting(task_id, is_awake=False, rolling=rolling)
+        state = _describe_waiting(task_id, is_running=False, rolling=rolling)
     except UnresponsiveError:
         state = "waits, because the daemon isn't responding. See `supervisor status`. Don't send it again."
     waited = f"No progress for {WAIT_SECONDS} s" if limit is None else f"No outcome after {limit:g} s"
     return f"{waited}. {task_id} {state}"
 
 
-def _describe_waiting(task_id: str, *, is_awake: bool, rolling: bool) -> str:
-    if is_awake:
+def _describe_waiting(task_id: str, *, is_running: bool, rolling: bool) -> str:
+    if is_running:
         remedy = f"rolling status {task_id}` shows the progress" if rolling else "audit` shows the outcome"
         return f"hasn't ended yet. `supervisor {remedy}. Don't send it again."
     queued = "stays queued, because no daemon is running. The next `supervisor once` or `supervisor daemon start`"

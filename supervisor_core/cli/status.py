@@ -11,13 +11,13 @@ from supervisor_core.cli.output import (
     GREEN,
     MAX_WIDTH,
     RED,
-    fold,
     format_table,
     paint,
     print_json,
     terminal_width,
     visible,
     wants_color,
+    wrap,
 )
 from supervisor_core.commands.conditions import count_healthy, state_word
 from supervisor_core.common.text import times
@@ -164,7 +164,7 @@ def _members(team: Any, workers: Mapping[str, Any], name: str) -> list[dict[str,
 
 
 MAX_UNHEALTHY = 5  # ids in the line above the tables
-NOTHING = "-"
+NO_VALUE = "-"
 COMMIT_CHARACTERS = 7
 MARK = "! "
 """Begins a line above the tables that needs attention."""
@@ -217,9 +217,9 @@ class StatusText:
         for service in status["services"]:
             if (service["state"], service["health"]) == ("running", "healthy") and str(service["reason"]) != "running":
                 notes.append(f"{MARK}{_one_line(service['reason'])}")  # it works, and reports something
-        lines = [self._paint(line, BOLD) for line in self._fold(first)]
+        lines = [self._paint(line, BOLD) for line in self._wrap(first)]
         for note in notes:
-            lines += [self._paint(line, AMBER if note.startswith(MARK) else "") for line in self._fold(note)]
+            lines += [self._paint(line, AMBER if note.startswith(MARK) else "") for line in self._wrap(note)]
         return "\n".join(lines)
 
     def _worker(self, worker: dict[str, Any]) -> list[str]:
@@ -227,9 +227,9 @@ class StatusText:
         return [
             state_word(worker),
             worker["id"],
-            self._since(started_at) if started_at else NOTHING,
-            self._since(worker["last_health_at"]) if worker.get("last_health_at") else NOTHING,
-            (worker.get("commit") or NOTHING)[:COMMIT_CHARACTERS],
+            self._since(started_at) if started_at else NO_VALUE,
+            self._since(worker["last_health_at"]) if worker.get("last_health_at") else NO_VALUE,
+            (worker.get("commit") or NO_VALUE)[:COMMIT_CHARACTERS],
             _format_memory(worker.get("memory_bytes")),
             _format_cpu(worker, self._now),
             self._why(worker),
@@ -260,13 +260,13 @@ class StatusText:
             names, worker = [member["agent_id"], member["role"]], workers.get(member["agent_id"])
             if not member["active"]:
                 when = f"left at {self._clock(member['left_at'])}" if member["left_at"] else ""
-                rows.append(["left", *names, *[NOTHING] * 5, when])
+                rows.append(["left", *names, *[NO_VALUE] * 5, when])
             elif worker is None:
-                rows.append([NOTHING, *names, *[NOTHING] * 5, "not a worker of this supervisor"])
+                rows.append([NO_VALUE, *names, *[NO_VALUE] * 5, "not a worker of this supervisor"])
             else:
                 state, _, *columns = self._worker(worker)
                 rows.append([state, *names, *columns])
-        lines = [line for text in (head, size) for line in fold(visible(text), self._width or len(text), 3)]
+        lines = [line for text in (head, size) for line in wrap(visible(text), self._width or len(text), 3)]
         return "\n".join([*lines, *(["", self._table(("STATE", "MEMBER", "ROLE"), rows)] if rows else [])])
 
     def _services(self, services: list[dict[str, Any]]) -> list[str]:
@@ -282,7 +282,7 @@ class StatusText:
         blocks = [self._format_table(("STATE", "SERVICE", "WHY"), rows)] if rows else []
         disabled = [f"{each['name']} ({_one_line(each['reason'])})" for each in services if each["state"] == "disabled"]
         if disabled:
-            blocks.append("\n".join(self._fold(f"Disabled: {', '.join(disabled)}")))
+            blocks.append("\n".join(self._wrap(f"Disabled: {', '.join(disabled)}")))
         return blocks
 
     def _why(self, entry: dict[str, Any]) -> str:
@@ -322,8 +322,8 @@ class StatusText:
     def _since(self, text: str) -> str:
         return format_span(max((self._now - from_text(text)).total_seconds(), 0))
 
-    def _fold(self, text: str) -> list[str]:
-        return fold(visible(text), self._width, len(MARK)) if self._width else [visible(text)]
+    def _wrap(self, text: str) -> list[str]:
+        return wrap(visible(text), self._width, len(MARK)) if self._width else [visible(text)]
 
     def _paint(self, text: str, color: str) -> str:
         return paint(text, color if self._colored else "")
@@ -333,12 +333,12 @@ def _color_of(state: str) -> str:
     """Green for what runs, amber for what is changing or limited, red for what needs somebody."""
     if state in ("running", "healthy"):
         return GREEN
-    return RED if state in RED_STATES else DIM if state in ("stopped", "left", NOTHING) else AMBER
+    return RED if state in RED_STATES else DIM if state in ("stopped", "left", NO_VALUE) else AMBER
 
 
 def _format_memory(size: int | None) -> str:
     if size is None:
-        return NOTHING
+        return NO_VALUE
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
@@ -347,7 +347,7 @@ def _format_cpu(worker: dict[str, Any], now: datetime) -> str:
     share = worker.get("cpu_percent")
     if share is None and worker.get("cpu_seconds") is not None and worker.get("started_at"):
         share = 100 * worker["cpu_seconds"] / max((now - from_text(worker["started_at"])).total_seconds(), 1.0)
-    return NOTHING if share is None else f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+    return NO_VALUE if share is None else f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
 
 
 def _notes(supervisor: dict[str, Any]) -> list[str]:

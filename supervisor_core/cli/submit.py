@@ -138,8 +138,8 @@ def _submit(config: SupervisorConfig, command: Command, task_id: str, arguments:
                 queued = {"task_id": None, "queued": False, "workers": list(command.workers)}
                 print_json({**queued, "message": str(reason)})
             return 0
-        command, approval, is_awake, without_daemon = submitted.command, submitted.approval, wake(config), ""
-        if not is_awake:
+        command, approval, is_running, without_daemon = submitted.command, submitted.approval, wake(config), ""
+        if not is_running:
             without_daemon = "The command waits for the next pass (`supervisor once`) or `supervisor daemon start`."
             if minutes := config.supervisor.command_expires_minutes:
                 until = clock_time(sent_at + timedelta(minutes=minutes), sent_at)
@@ -157,9 +157,9 @@ def _submit(config: SupervisorConfig, command: Command, task_id: str, arguments:
                 return report_outcome(command, error, None, [], as_json=as_json)
         if not arguments.wait:
             return report_queued(command, arguments, without_daemon)
-        if not is_awake and not as_json:
+        if not is_running and not as_json:
             print(f"No daemon is running. {without_daemon} Waiting … (Ctrl-C leaves it queued.)", flush=True)
-        return follow(str(config.state_dir), command, arguments, limit, sent_at, is_awake=is_awake)
+        return follow(str(config.state_dir), command, arguments, limit, sent_at, is_running=is_running)
 
 
 def _wait_for_approval(

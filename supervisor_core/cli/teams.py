@@ -8,7 +8,6 @@ from typing import Any
 from supervisor_core.cli import status
 from supervisor_core.cli.output import print_json, print_table
 from supervisor_core.commands.command import Command
-from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.workers.teams import TeamPicture, team_pictures
@@ -47,12 +46,4 @@ def _team_document(team: TeamPicture, workers: dict[str, dict[str, Any]]) -> dic
         worker = workers.get(member.agent_id, {})
         facts = {key: worker.get(key) for key in ("state", "health", "fine", "paused")}
         members.append({"agent_id": member.agent_id, "role": member.role, **facts})
-    left = [
-        {
-            "agent_id": member.agent_id,
-            "role": member.role,
-            "left_at": to_text(member.left_at) if member.left_at else None,
-        }
-        for member in team.left
-    ]
-    return {"team_name": team.name, "objective": team.objective or None, "members": members, "left": left}
+    return {"team_name": team.name, "objective": team.objective or None, "members": members, "left": team.left}

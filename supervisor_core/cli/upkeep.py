@@ -15,7 +15,6 @@ from supervisor_core.cli.host import load_config, shell_issuer
 from supervisor_core.cli.output import print_json
 from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.common.times import to_text
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.backup import BackupFacts, write_backup
 from supervisor_core.daemon.configuration import last_good
@@ -55,8 +54,7 @@ def run_backup(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file or f"ledger-{config.supervisor.id}-{now:%Y%m%dT%H%M%SZ}.db").absolute()
     facts = write_backup(config, path)
     if arguments.json:
-        newest = to_text(facts.newest) if facts.newest else None
-        print_json({"file": str(path), "bytes": facts.size, "audit_rows": facts.rows, "newest": newest})
+        print_json({"file": str(path), "bytes": facts.size, "audit_rows": facts.rows, "newest": facts.newest})
         return SUCCESS
     print(f"Backed up the ledger to {path}: {_describe(facts)}.")
     return SUCCESS

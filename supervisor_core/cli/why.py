@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from supervisor_core.cli.host import ask_hosts
-from supervisor_core.cli.output import MAX_WIDTH, paint, print_json, terminal_width, wants_color
+from supervisor_core.cli.output import MAX_WIDTH, fields_of, paint, print_json, terminal_width, wants_color
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.commands.phrases import plain
 from supervisor_core.common.errors import CommandText, as_in_shell
 from supervisor_core.common.text import printable, sentence
-from supervisor_core.common.times import clock_time, to_text
+from supervisor_core.common.times import clock_time
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
@@ -53,7 +53,7 @@ def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int
     if as_json:
         print_json(list(map(explanation_document, explanations)), indented=True)
     else:
-        print("\n\n".join(explanation_text(each, alone=len(explanations) == 1) for each in explanations))
+        print("\n\n".join(explanation_text(each, is_only=len(explanations) == 1) for each in explanations))
     return 0 if not problems and all(explanation.fine for explanation in explanations) else 1
 
 
@@ -74,15 +74,15 @@ def _explain_elsewhere(config: SupervisorConfig, workers: Sequence[str]) -> tupl
     return explanations, problems
 
 
-def explanation_text(explanation: Explanation, *, alone: bool) -> str:
+def explanation_text(explanation: Explanation, *, is_only: bool) -> str:
     """The explanation for a terminal. A healthy worker among others gets one sentence."""
-    return printable("\n".join(_explanation_lines(explanation, alone=alone)))
+    return printable("\n".join(_explanation_lines(explanation, is_only=is_only)))
 
 
-def _explanation_lines(explanation: Explanation, *, alone: bool) -> Iterator[str]:
+def _explanation_lines(explanation: Explanation, *, is_only: bool) -> Iterator[str]:
     finding, now = explanation.found, explanation.at
     yield _fill(sentence(plain(finding.sentence, now)))
-    if explanation.fine and not alone:
+    if explanation.fine and not is_only:
         return
     yield from (_fill(sentence(plain(phrase, now))) for phrase in finding.also)
     if finding.todo or finding.remedies:
@@ -117,22 +117,14 @@ def _fill(text: str, indent: str = "") -> str:
 def explanation_document(explanation: Explanation) -> dict[str, Any]:
     finding = explanation.found
     return {
-        "worker_id": explanation.worker_id,
-        "fine": explanation.fine,
-        "cause": str(finding.cause),
+        **fields_of(explanation, "found"),
+        "cause": finding.cause,
         "sentence": sentence(plain(finding.sentence)),
         "also": [sentence(plain(phrase)) for phrase in finding.also],
         "todo": plain(finding.todo),
         "commands": list(map(render, finding.remedies)),
-        "since": to_text(finding.since) if finding.since else None,
-        "conditions": [
-            {"words": condition.words, "since": to_text(condition.since) if condition.since else None}
-            for condition in explanation.conditions
-        ],
-        "before": [{"at": to_text(event.at), "words": plain(event.words)} for event in explanation.before],
-        "lines": list(explanation.lines),
-        "log": explanation.log,
-        "unknown": list(explanation.unknown),
+        "since": finding.since,
+        "before": [{"at": event.at, "words": plain(event.words)} for event in explanation.before],
     }
 
 
@@ -160,24 +152,10 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
 
 
 def _history_document(history: History) -> dict[str, Any]:
-    uptime = history.uptime
     return {
-        "worker_id": history.worker_id,
-        "since": to_text(history.since),
-        "until": to_text(history.until),
-        "uptime": uptime.share,
-        "seconds": {name: getattr(uptime, name).total_seconds() for name in ("well", "unwell", "down", "uncounted")},
+        **fields_of(history, "marks"),
+        "uptime": history.uptime.share,
+        "seconds": history.uptime,
         "changes": history.changes,
-        "stretches": [
-            {
-                "condition": str(stretch.condition),
-                "since": to_text(stretch.since),
-                "until": to_text(stretch.until),
-                "reason": stretch.reason,
-            }
-            for stretch in history.stretches
-        ],
-        "commands": [
-            {"at": to_text(mark.at), "command": mark.name, "words": plain(mark.words)} for mark in history.marks
-        ],
+        "commands": [{"at": mark.at, "command": mark.name, "words": plain(mark.words)} for mark in history.marks],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from supervisor_core.cli.host import ask_hosts, load_fleet_config
 from supervisor_core.cli.logs import DEFAULT_LINES, still_read
@@ -64,7 +64,7 @@ def show_newest(command: Command, config: SupervisorConfig, *, as_json: bool) ->
     logs = NewestLines()(open_drive(config), config, own, count) if own else []
     logs += _read_elsewhere(config, [each for each in command.workers if is_address(each)], count)
     if as_json:
-        print_json([asdict(log) for log in logs], indented=True)
+        print_json(logs, indented=True)
     else:
         texts = []
         for log in logs:

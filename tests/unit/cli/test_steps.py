@@ -26,7 +26,7 @@ NOW = BEGUN + timedelta(seconds=4)
 def on_terminal(monkeypatch: pytest.MonkeyPatch, *, several: bool) -> Steps:
     monkeypatch.setattr("os.get_terminal_size", lambda: os.terminal_size((80, 24)))
     steps = Steps(BEGUN, several=several)
-    steps.is_live = True
+    steps.is_checklist = True
     return steps
 
 
