@@ -26,7 +26,7 @@ from msgspec import structs
 from supervisor_core import cli
 from supervisor_core.cli.host import approvals_of, shell_issuer, wake
 from supervisor_core.cli.send import describe_missing_outcome, wait_for_outcome
-from supervisor_core.cli.send_without_daemon import look as read_outcome
+from supervisor_core.cli.submit import read_outcome
 from supervisor_core.commands.catalog import by_handler, check_params
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.labels import clean_label, validate_label

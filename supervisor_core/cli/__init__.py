@@ -1,7 +1,9 @@
-"""The command line: one module for each subcommand, imported only when it's called, because `status` must be quick."""
+"""The command line: a module for each family of subcommands, imported only when it's called. `status` must be quick."""
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 from supervisor_core.version import __version__
@@ -9,6 +11,8 @@ from supervisor_core.version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from supervisor_core.cli.arguments import Parser
 
 SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -58,36 +62,75 @@ ALIASES = ("start", "stop", "run")
 
 COMMANDS = (*(name for group in GROUPS.values() for names in group for name in names.split(", ")), *ALIASES)
 
+MODULES = {
+    **{name: name for name in ("alerts", "approvals", "audit", "completion", "config", "fleet", "init", "logs")},
+    **{name: name for name in ("daemon", "send", "status", "top")},
+    **dict.fromkeys(ALIASES, "daemon"),
+    **dict.fromkeys(("once", "demo", "playground"), "programs"),
+    **dict.fromkeys(("backup", "restore", "db", "doctor"), "upkeep"),
+    "import": "importing",
+}
+"""The module of each subcommand. The others are commands of the catalog, which `send` sends."""
+
+SHOW_TRACEBACK = "SUPERVISOR_TRACEBACK"
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one subcommand; returns its exit code."""
-    words = list(sys.argv[1:] if args is None else args)
-    if words[:1] == ["help"] and words[1:]:
-        words = [*words[1:], "--help"]
-    if not words or words[0] in ("-h", "--help", "help"):
+    argv = list(sys.argv[1:] if args is None else args)
+    if argv[:1] == ["help"] and argv[1:]:
+        argv = [*argv[1:], "--help"]
+    if not argv or argv[0] in ("-h", "--help", "help"):
         try:
             print(overview(), flush=True)
         except BrokenPipeError:  # `supervisor --help | head`
             sys.stdout = None  # nothing more is flushed at the exit
-        return SUCCESS if words else USAGE
-    if words[0] in ("-V", "--version"):
+        return SUCCESS if argv else USAGE
+    if argv[0] in ("-V", "--version"):
         print(f"supervisor {__version__}")
         return SUCCESS
-    if words[0] not in COMMANDS and not _is_added(words):
-        print(_unknown(words[0]), file=sys.stderr)
+    if argv[0] not in COMMANDS and not _is_added(argv):
+        print(_unknown(argv[0]), file=sys.stderr)
         return USAGE
-    from supervisor_core.cli.dispatcher import run
+    parsers = parsers_of(argv[0])
+    name = " ".join(argv[:2]) if " ".join(argv[:2]) in parsers else argv[0]
+    try:
+        arguments = parsers[name].parse(argv[len(name.split()) :])
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else USAGE
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that can't show a letter is no reason to fail
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 (the edge: every error becomes a line and a code)
+        return _report(error)
+    return code
 
-    return run(words[0], words[1:])
+
+def parsers_of(name: str) -> dict[str, Parser]:
+    """The parsers of a subcommand's module, such as `status` or `daemon start`."""
+    from importlib import import_module
+
+    subparsers: dict[str, Parser] = {}
+    import_module(f"supervisor_core.cli.{MODULES.get(name, 'send')}").add_parser(subparsers)
+    if name not in MODULES:
+        from supervisor_core.cli.send import add_catalog_parser
+
+        add_catalog_parser(subparsers, name)
+    return subparsers
 
 
 def overview() -> str:
     """The text of `supervisor --help`."""
-    left, names = max(map(len, GROUPS)), max(len(each) for group in GROUPS.values() for each in group)
+    titles, names = max(map(len, GROUPS)), max(len(names) for group in GROUPS.values() for names in group)
     lines = [
-        f"{(title if first else '').ljust(left)}  {each.ljust(names)}  {text}"
+        f"{(title if first else '').ljust(titles)}  {commands.ljust(names)}  {text}"
         for title, group in GROUPS.items()
-        for first, (each, text) in zip([True, *[False] * len(group)], group.items(), strict=False)
+        for first, (commands, text) in zip([True, *[False] * len(group)], group.items(), strict=False)
     ]
     return "\n".join(
         [
@@ -103,27 +146,50 @@ def overview() -> str:
     )
 
 
-def _is_added(words: Sequence[str]) -> bool:
+def _is_added(argv: Sequence[str]) -> bool:
     """True for a command of the configuration or of a plug-in. Only for these, the configuration is read here."""
-    from itertools import pairwise
-
     from supervisor_core.commands.catalog import CATALOG
     from supervisor_core.common.errors import SupervisorError
     from supervisor_core.config.load import load_supervisor_config
 
-    given = [after for before, after in pairwise(words) if before == "--config"]
     try:
-        load_supervisor_config(given[0] if given else None)
+        load_supervisor_config(argv[argv.index("--config") + 1] if "--config" in argv[:-1] else None)
     except SupervisorError:
-        return False  # the mistake is told where the configuration matters
-    return words[0] in CATALOG and CATALOG[words[0]].extension is not None
+        return False  # the mistake is reported where the configuration matters
+    return argv[0] in CATALOG and CATALOG[argv[0]].extension is not None
 
 
-def _unknown(word: str) -> str:
+def _unknown(name: str) -> str:
     from supervisor_core.commands.catalog import find, nearest_command
     from supervisor_core.common.text import nearest
 
-    definition = find(word)
-    near = definition.name if definition else nearest(word, COMMANDS) or nearest_command(word)
+    definition = find(name)
+    near = definition.name if definition else nearest(name, COMMANDS) or nearest_command(name)
     hint = f" Did you mean `supervisor {near}`?" if near else ""
-    return f"supervisor: {word!a} isn't a command.{hint} `supervisor --help` lists them all."
+    return f"supervisor: {name!a} isn't a command.{hint} `supervisor --help` lists them all."
+
+
+def _report(error: Exception) -> int:
+    """Print an error on stderr; returns its exit code."""
+    from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError, describe
+    from supervisor_core.common.text import printable
+
+    if isinstance(error, BrokenPipeError):
+        # The reader of the output is gone. What is still in the buffer must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SUCCESS
+    if isinstance(error, SupervisorError):
+        message = str(error)
+    elif isinstance(error, OSError):
+        message = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}."
+        if isinstance(error, PermissionError) and error.filename:
+            from supervisor_core.host.permissions import why_denied
+
+            cause, remedy = why_denied(str(error.filename))
+            message = f"{message[:-1]}: {cause}. {remedy}" if cause else message
+    elif os.environ.get(SHOW_TRACEBACK):
+        raise error
+    else:
+        message = f"unexpected error: {describe(error)}. Set {SHOW_TRACEBACK}=1 to see where."
+    print(f"supervisor: {printable(message)}", file=sys.stderr)
+    return USAGE if isinstance(error, ConfigError | UsageError) else FAILURE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import getpass
-import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +14,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from supervisor_core.cli import FAILURE, SUCCESS
+from supervisor_core.cli.arguments import Subparsers, add_command
 from supervisor_core.cli.host import load_config, shell_issuer
-from supervisor_core.cli.table import folded_table, terminal_width
+from supervisor_core.cli.output import print_json, print_table
 from supervisor_core.common.errors import ConfigError, RefusedError, SupervisorError, UsageError
 from supervisor_core.common.times import format_ago, from_text
 from supervisor_core.config.load import SupervisorConfig, check_raw
@@ -55,42 +55,48 @@ from supervisor_core.host.open_folder import OpenFolder
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 2.0
-MOST_WORKERS = 8
+MAX_NAMED = 8
 """Of a host, in the table."""
 
 MAX_TOKEN = 100_000
 SEED, NEW_SEED = "host.seed", "host.new.seed"
 
 
-def run(options: argparse.Namespace) -> int:
-    actions = {
-        "init": _init,
-        "invite": _invite,
-        "join": _join,
-        "list": _list,
-        "revoke": _revoke,
-        "doctor": _doctor,
-    }
-    if options.what == "join" and options.name:
+def add_parser(subparsers: Subparsers) -> None:
+    description = "Set up a fleet: one hub, and hosts that join it with a token."
+    parser = add_command(subparsers, "fleet", run, description, "fleet invite web-1")
+    action = "init: make this host the hub. invite: print a token for a new host. join: let this host join with a "
+    action += "token. list: show the hosts. revoke: cut a host off. doctor: check key, connection, server and rights"
+    parser.add_argument("action", choices=["init", "invite", "join", "list", "revoke", "doctor"], help=action)
+    parser.add_argument("name", nargs="?", metavar="NAME", help="with invite and revoke: the host")
+    source = "with join: the file with the token, or - for standard input (default: it's asked for)"
+    parser.add_argument("--token-file", metavar="FILE", help=source)
+    parser.add_argument("--url", metavar="URL", help="with init: URL of the server, such as tls://hub:4222")
+    parser.add_argument("--json", action="store_true", help="with list: print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    action, name = arguments.action, arguments.name
+    if action == "join" and name:
         raise UsageError(
             "The token isn't given on the command line, where every user of this host can read it.",
             remedy="Run `supervisor fleet join` and paste it, or `supervisor fleet join --token-file FILE`.",
         )
-    needed = {"invite": "NAME", "revoke": "NAME"}.get(options.what, "")
-    if bool(needed) != bool(options.name):
-        call = f"supervisor fleet {options.what} {needed}".rstrip()
-        raise UsageError(f"This isn't how `fleet {options.what}` is called.", remedy=f"Run `{call}`.")
-    return actions[options.what](options)
+    needs_name = action in ("invite", "revoke")
+    if needs_name != bool(name):
+        call = f"supervisor fleet {action}{' NAME' if needs_name else ''}"
+        raise UsageError(f"This isn't how `fleet {action}` is called.", remedy=f"Run `{call}`.")
+    run_action = {"init": _init, "invite": _invite, "join": _join, "list": _list, "revoke": _revoke, "doctor": _doctor}
+    return run_action[action](arguments)
 
 
-def _init(options: argparse.Namespace) -> int:
+def _init(arguments: argparse.Namespace) -> int:
     """Make the hub's key, the server's configuration and its certificates; what exists is kept."""
-    raw = read_raw(options.config)
-    section, url = raw.data.get("fleet"), options.url
-    known = section.get("url") if isinstance(section, dict) else None
+    raw = read_raw(arguments.config)
+    section, url = raw.data.get("fleet"), arguments.url
     if not (section or url):
         raise UsageError("Name the server: `supervisor fleet init --url tls://hub.example.org:4222`.")
-    if section and url and known != url:
+    if section and url and (section.get("url") if isinstance(section, dict) else None) != url:
         raise UsageError(
             f"The section fleet in {raw.path} has another url.", remedy="Change it there, and run this without --url."
         )
@@ -109,8 +115,8 @@ def _init(options: argparse.Namespace) -> int:
     folder, server = config.fleet_folder, config.fleet.server
     url = config.fleet.url.get_secret_value()
     tls = url.startswith("tls://")
-    there = config.fleet.credentials.exists()
-    keys = KeyPair.read(config.fleet.credentials) if there else KeyPair.create(config.fleet.credentials)
+    path = config.fleet.credentials
+    keys = KeyPair.read(path) if path.exists() else KeyPair.create(path)
     with opened_ledger(config) as ledger:
         write_accounts(folder, keys.public_key, *FleetMembers(ledger).users(datetime.now(UTC)))
     configuration = write_server(folder, server.listen, server.max_gigabytes, tls=tls)
@@ -135,37 +141,37 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _restart_command(config: SupervisorConfig) -> str:
-    stopped = observe_daemon(config).state in ("stopped", "stale")
-    return f"`supervisor daemon {'start' if stopped else 'restart'}`"
+    is_stopped = observe_daemon(config).state in ("stopped", "stale")
+    return f"`supervisor daemon {'start' if is_stopped else 'restart'}`"
 
 
-def _invite(options: argparse.Namespace) -> int:
-    with _members_of_hub(options) as (config, members, keys):
+def _invite(arguments: argparse.Namespace) -> int:
+    with _members_of_hub(arguments) as (config, members, keys):
         if observe_daemon(config).state != "running":
             remedy = f"Run {_restart_command(config)}."
             raise RefusedError("The hub's daemon isn't running, and it lets hosts join.", remedy=remedy)
         ca = config.fleet.ca or own_authority(config.fleet_folder)
-        invite = members.invite(checked_name(options.name), shell_issuer(), datetime.now(UTC))
+        invite = members.invite(checked_name(arguments.name), shell_issuer(), datetime.now(UTC))
         asyncio.run(_apply(config, members, keys))
         certificate = ca.read_text() if ca else ""
         url, hub_key = config.fleet.url.get_secret_value(), keys.public_key
-        token = JoinToken(url, certificate, hub_key, options.name, invite.invite_id, invite.keys.seed)
-    print(f"On {options.name}, in the folder of its config.yaml, run this within 60 minutes, and paste the token:\n")
+        token = JoinToken(url, certificate, hub_key, arguments.name, invite.invite_id, invite.keys.seed)
+    print(f"On {arguments.name}, in the folder of its config.yaml, run this within 60 minutes, and paste the token:\n")
     print("supervisor fleet join\n")
     print("The token. Keep it secret: it works once, for anyone who has it.\n")
     print(token.as_text())
     return SUCCESS
 
 
-def _join(options: argparse.Namespace) -> int:
+def _join(arguments: argparse.Namespace) -> int:
     """Join with a token. The configuration is checked first, so that a mistake in it doesn't use the token up.
 
     A token takes a new key. It replaces the host's old one once the hub has answered; until then, a repeated call uses
     it again, because the answer may have been lost.
     """
-    token = JoinToken.from_text(_read_token(options.token_file))
+    token = JoinToken.from_text(_read_token(arguments.token_file))
     try:
-        path = Path(find_config(options.config)).absolute()
+        path = Path(find_config(arguments.config)).absolute()
     except ConfigError:  # the file to write
         path = Path("config.yaml").absolute()
     folder = path.parent / "fleet"
@@ -212,58 +218,84 @@ def _read_token(source: str | None) -> str:
         raise UsageError("No token was given.") from None
 
 
-def _list(options: argparse.Namespace) -> int:
-    config = load_config(options.config)
+def _list(arguments: argparse.Namespace) -> int:
+    config = load_config(arguments.config)
     if config.fleet.role != HUB:
         where = f"{config.supervisor.id} is a host of a fleet" if config.fleet.role else "This host isn't in a fleet"
         remedy = "Run this on the hub." if config.fleet.role else "Make it the hub: `supervisor fleet init`."
         raise UsageError(f"{where}.", remedy=remedy)
     with opened_ledger(config) as ledger:
-        known = FleetMembers(ledger).hosts()
+        hosts = FleetMembers(ledger).hosts()
     try:
-        live, answered = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)["hosts"], True
+        answer = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)
     except (SupervisorError, NotRunningError, UnresponsiveError):
-        live, answered = {}, False
-    hosts = [_describe(host, live.get(host.host_id, {})) for host in known]
-    if options.json:
-        print(json.dumps(hosts, indent=2))
-    elif not hosts:
+        answer = {}
+    live: dict[str, dict[str, Any]] = answer.get("hosts", {})
+    documents = [_host_document(host, live.get(host.host_id, {})) for host in hosts]
+    if arguments.json:
+        print_json(documents, indented=True)
+        return SUCCESS
+    if not documents:
         print("No host has joined. Let one join: `supervisor fleet invite NAME`.")
+        return SUCCESS
+    rows, now = [], datetime.now(UTC)
+    for host in documents:
+        seen_at, workers = host["last_seen_at"], host["workers"]
+        names = ", ".join(workers[:MAX_NAMED])
+        names += f" and {len(workers) - MAX_NAMED} more" if len(workers) > MAX_NAMED else ""
+        seen = format_ago(seen_at, now) if seen_at else "never"
+        rows.append([host["host"], host["state"], seen, host["version"], host["trouble"] or names or "-"])
+    print_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), rows)
+    if not answer:
+        print("\nNo answer from the hub's daemon: this is what it knew last.")
+    return SUCCESS
+
+
+def _host_document(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
+    """A host by its row, and by what the hub's daemon knows of it."""
+    seen_at = from_text(live["seen_at"]) if live.get("seen_at") else host.last_seen_at
+    if host.state is HostState.REVOKED or not live:
+        state = str(host.state)
+    elif live["trouble"]:
+        state = "stuck"
+    elif seen_at is not None and live["silent"]:
+        state = "unresponsive"
     else:
-        table = []
-        for host in hosts:
-            seen_at, workers = host["last_seen_at"], host["workers"]
-            more = f" and {len(workers) - MOST_WORKERS} more" if len(workers) > MOST_WORKERS else ""
-            about = host["trouble"] or f"{', '.join(workers[:MOST_WORKERS])}{more}" or "-"
-            seen = format_ago(datetime.fromisoformat(seen_at), datetime.now(UTC)) if seen_at else "never"
-            table.append([host["host"], host["state"], seen, host["version"], about])
-        print(folded_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), table, terminal_width()))
-        if not answered:
-            print("\nNo answer from the hub's daemon: this is what it knew last.")
+        state = "connected" if live["seen_at"] else "joined"
+    return {
+        "host": host.host_id,
+        "state": state,
+        "last_seen_at": seen_at,
+        "joined_at": host.joined_at,
+        "revoked_at": host.revoked_at,
+        "version": host.version,
+        "workers": host.workers,
+        "public_key": host.public_key,
+        "trouble": live.get("trouble", ""),
+    }
+
+
+def _revoke(arguments: argparse.Namespace) -> int:
+    with _members_of_hub(arguments) as (config, members, keys):
+        revoked = members.revoke(arguments.name, shell_issuer(), datetime.now(UTC))
+        asyncio.run(_apply(config, members, keys, removed=arguments.name))
+    print(f"Revoked {arguments.name}. It's cut off." if revoked else f"{arguments.name} was revoked before.")
     return SUCCESS
 
 
-def _revoke(options: argparse.Namespace) -> int:
-    with _members_of_hub(options) as (config, members, keys):
-        revoked = members.revoke(options.name, shell_issuer(), datetime.now(UTC))
-        asyncio.run(_apply(config, members, keys, removed=options.name))
-    print(f"Revoked {options.name}. It's cut off." if revoked else f"{options.name} was revoked before.")
-    return SUCCESS
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    config = load_config(options.config)
+def _doctor(arguments: argparse.Namespace) -> int:
+    config = load_config(arguments.config)
     findings = asyncio.run(check_fleet(config))
-    for each in findings:
-        print(f"{'ok  ' if each.ok else 'FAIL'}  {each.name}: {each.message}")
-        if each.remedy:
-            print(f"      {each.remedy}")
-    return SUCCESS if all(each.ok for each in findings) else FAILURE
+    for finding in findings:
+        print(f"{'ok  ' if finding.ok else 'FAIL'}  {finding.name}: {finding.message}")
+        if finding.remedy:
+            print(f"      {finding.remedy}")
+    return SUCCESS if all(finding.ok for finding in findings) else FAILURE
 
 
 @contextmanager
-def _members_of_hub(options: argparse.Namespace) -> Iterator[tuple[SupervisorConfig, FleetMembers, KeyPair]]:
-    config = load_config(options.config)
+def _members_of_hub(arguments: argparse.Namespace) -> Iterator[tuple[SupervisorConfig, FleetMembers, KeyPair]]:
+    config = load_config(arguments.config)
     if config.fleet.role != HUB or config.fleet.credentials is None:
         raise UsageError(
             "This host isn't the hub of a fleet.", remedy="Run this on the hub, or `supervisor fleet init`."
@@ -293,26 +325,3 @@ async def _apply(config: SupervisorConfig, members: FleetMembers, keys: KeyPair,
         await apply_members(connection, members, folder, keys.public_key)
         if removed:
             await remove_host(connection, removed)
-
-
-def _describe(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
-    seen_at = from_text(live["seen_at"]) if live.get("seen_at") else host.last_seen_at
-    if host.state is HostState.REVOKED or not live:
-        state = str(host.state)
-    elif live["trouble"]:
-        state = "stuck"
-    elif seen_at is None:
-        state = "joined"
-    else:
-        state = "unresponsive" if live["silent"] else "connected" if live["seen_at"] else "joined"
-    return {
-        "host": host.host_id,
-        "state": state,
-        "last_seen_at": seen_at and seen_at.isoformat(),
-        "joined_at": host.joined_at.isoformat(),
-        "revoked_at": host.revoked_at and host.revoked_at.isoformat(),
-        "version": host.version,
-        "workers": list(host.workers),
-        "public_key": host.public_key,
-        "trouble": live.get("trouble", ""),
-    }

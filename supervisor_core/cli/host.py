@@ -1,22 +1,22 @@
-"""Shared by the subcommands: the configuration, the approvals, the daemon and the person at the shell."""
+"""Shared by the subcommands: the configuration, the approvals, the daemon and the person at the shell.
+
+It imports nothing slow.
+"""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
-from supervisor_core.commands.command import Issuer
-from supervisor_core.common.errors import SupervisorError, UsageError
-from supervisor_core.common.text import printable
-from supervisor_core.common.times import parse_since
+from supervisor_core.common.errors import ConfigError, SupervisorError, UsageError
+from supervisor_core.config.raw import read_raw, state_dir_of
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.host.callers import own_person, sudo_user
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from supervisor_core.commands.command import Command
+    from supervisor_core.commands.command import Command, Issuer
     from supervisor_core.config.load import SupervisorConfig
     from supervisor_core.config.raw import RawConfig
     from supervisor_core.intake.approvals.observed_state import Previews
@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 RELAY_SECONDS = 25.0
 
 _warned: set[str] = set()
+
+
+def read_config(path: str | None) -> RawConfig:
+    """The raw configuration, which is quick; while its file is broken, the last good one with a warning."""
+    try:
+        raw = read_raw(path)
+        state_dir_of(raw)
+    except ConfigError:
+        from supervisor_core.daemon.configuration import last_good
+
+        raw, problem = last_good.read_or_last_good(path)
+        _warn(problem)
+    return raw
 
 
 def load_config(path: str | None) -> SupervisorConfig:
@@ -48,12 +61,24 @@ def load_fleet_config(path: str | None) -> SupervisorConfig:
     from supervisor_core.fleet.members import FleetMembers, HostState
 
     with opened_ledger(config) as ledger:
-        hosts = [each for each in FleetMembers(ledger).hosts() if each.state is HostState.JOINED]
-    said = {str(Address(host.host_id, str(each["id"]))): each for host in hosts for each in host.announced}
-    return fleet_configuration(config, said)
+        hosts = [host for host in FleetMembers(ledger).hosts() if host.state is HostState.JOINED]
+    announced = {str(Address(host.host_id, str(worker["id"]))): worker for host in hosts for worker in host.announced}
+    return fleet_configuration(config, announced)
 
 
-def relayed(config: SupervisorConfig, question: str, workers: Sequence[str], count: int = 0) -> list[dict[str, Any]]:
+def _warn(problem: str) -> None:
+    """Print once, in one line, that the file is broken and where."""
+    if not problem or _warned:
+        return
+    from supervisor_core.common.text import printable
+
+    _warned.add(problem)
+    first, *more = problem.splitlines()
+    count = f" (and {len(more)} more)" if more else ""
+    print(printable(f"supervisor: {first}{count}. Using the last good configuration."), file=sys.stderr)
+
+
+def ask_hosts(config: SupervisorConfig, question: str, workers: Sequence[str], count: int = 0) -> list[dict[str, Any]]:
     """The answers of other hosts through the hub's daemon: each with its `host`, and an `answer` or an `error`."""
     request = {"do": "relay", "question": question, "workers": list(workers), "count": count}
     try:
@@ -69,25 +94,6 @@ def relayed(config: SupervisorConfig, question: str, workers: Sequence[str], cou
             remedy="Look with `supervisor status`, then try again.",
         ) from None
     return answers
-
-
-def read_config(path: str | None) -> RawConfig:
-    """The same for the raw configuration, which is quick."""
-    from supervisor_core.daemon.configuration import last_good
-
-    raw, problem = last_good.read_or_last_good(path)
-    _warn(problem)
-    return raw
-
-
-def _warn(problem: str) -> None:
-    """Say once, in one line, that the file is broken and where."""
-    if not problem or _warned:
-        return
-    _warned.add(problem)
-    first, *more = problem.splitlines()
-    others = f" (and {len(more)} more)" if more else ""
-    print(printable(f"supervisor: {first}{others}. Using the last good configuration."), file=sys.stderr)
 
 
 def approvals_of(config: SupervisorConfig, ledger: Ledger) -> Approvals:
@@ -118,20 +124,25 @@ def wake(config: SupervisorConfig) -> bool:
 
 def shell_issuer() -> Issuer:
     """`cli:anna`: the person at this shell."""
+    from supervisor_core.commands.command import Issuer
+    from supervisor_core.host.callers import own_person
+
     name = own_person()
     return Issuer(f"cli:{name}", name)
 
 
 def caller_fields() -> dict[str, str]:
     """The fields of a request that name its person. The daemon checks them."""
+    from supervisor_core.host.callers import own_person, sudo_user
+
     return {"user": own_person(), "sudo_user": sudo_user()}
 
 
-def since_option(text: str | None) -> str | None:
+def parse_since_option(text: str | None) -> str | None:
     """The option `--since` in the grammar's form; `UsageError` if it isn't a time."""
-    if text is None:
-        return None
-    since = parse_since(text)
-    if since is None:
+    from supervisor_core.common.times import parse_since
+
+    since = parse_since(text) if text is not None else None
+    if text is not None and since is None:
         raise UsageError(f"--since {text!a} isn't a time. Try 30s, 12h, 2d, yesterday or 2026-01-31.")
     return since

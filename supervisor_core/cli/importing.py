@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from supervisor_core.cli.table import fit
+from supervisor_core.cli.arguments import Subparsers, add_command
+from supervisor_core.cli.output import fit
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import printable
 from supervisor_core.config.raw import ENV_FILE
@@ -17,12 +18,24 @@ from supervisor_core.config.worker_settings import SAFE
 from supervisor_core.host.files import FileTaken
 
 
-def run(options: argparse.Namespace) -> int:
+def add_parser(subparsers: Subparsers) -> None:
+    description = "Convert files of systemd, supervisord or Cornerstone Archive, or the output of `pm2 jlist`."
+    example = "import /etc/systemd/system/fetcher.service --output config.yaml"
+    parser = add_command(subparsers, "import", run, description, example)
+    files = "the other tool's configuration, or several for one new configuration; they aren't changed"
+    parser.add_argument("file", nargs="+", metavar="FILE", help=files)
+    parser.add_argument("--output", default="config.yaml", metavar="FILE", help="the new file (default: config.yaml)")
+    parser.add_argument("--force", action="store_true", help="replace the new file if it exists")
+    which = "a worker's id, once for each worker; by default those with a heartbeat on the drive"
+    parser.add_argument("--worker-id", action="append", default=[], metavar="ID", help=which)
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Convert the files into one configuration."""
-    sources, target = [Path(each) for each in options.file], Path(options.output)
-    conversion = convert_files(sources, options.worker_id)
+    sources, target = [Path(path) for path in arguments.file], Path(arguments.output)
+    conversion = convert_files(sources, arguments.worker_id)
     try:
-        write_file(target, conversion.text(", ".join(map(str, sources))), replace=options.force)
+        write_file(target, conversion.text(", ".join(map(str, sources))), replace=arguments.force)
     except FileTaken:
         raise UsageError(f"{target} exists. Choose another --output, or replace it with --force.") from None
     # What isn't converted, and what to check or to do by hand.

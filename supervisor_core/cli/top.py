@@ -10,36 +10,50 @@ import sys
 import time
 from datetime import UTC, datetime
 
-from supervisor_core.cli.status import StatusText, ask_status, read_quickly
-from supervisor_core.cli.table import DIM, paint, terminal_width, wants_colour
+from supervisor_core.cli.arguments import Subparsers, add_command
+from supervisor_core.cli.host import read_config
+from supervisor_core.cli.output import DIM, paint, terminal_width, wants_color
+from supervisor_core.cli.status import StatusText, ask_status
 from supervisor_core.config.raw import state_dir_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from typing import Any
+
 
 REFRESH_SECONDS = 2.0
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 """How often keys, the size of the terminal and the daemon's runtime file are checked."""
 
-RUNTIME_FILE = "runtime.json"
 QUIT = ("q", "Q", "\x03", "\x04")
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """The alternate screen without a cursor, and back."""
 
 
-def run(options: argparse.Namespace) -> int:
+def add_parser(subparsers: Subparsers) -> None:
+    description = "Show the workers live, with their current CPU and memory. `q` quits."
+    parser = add_command(subparsers, "top", run, description, "top")
+    parser.add_argument("--services", action="store_true", help="show the internal services even when all are well")
+
+
+def run(arguments: argparse.Namespace) -> int:
     """Show the live view, or one picture where there is no terminal to control."""
-    state_dir = state_dir_of(read_quickly(options.config))
-    rates = CpuRates()
+    state_dir = state_dir_of(read_config(arguments.config))
+    samples: dict[str, tuple[int, float, float]] = {}
+    """Of each worker at the last picture: its pid, the time, and its CPU seconds."""
 
     def picture() -> str:
-        status = ask_status(state_dir, options.config)
-        rates.add(status["workers"], time.monotonic())
-        text = StatusText(terminal_width(), datetime.now(UTC), coloured=wants_colour())
-        return text.status(status, services=options.services or None)
+        status, now = ask_status(state_dir, arguments.config), time.monotonic()
+        for worker in status["workers"]:  # its share of a CPU since the last picture, else since its start
+            pid, seconds, before = worker["pid"], worker.get("cpu_seconds"), samples.pop(worker["id"], None)
+            if pid is None or seconds is None:
+                continue
+            if before and before[0] == pid and now > before[1]:
+                worker["cpu_percent"] = max(100 * (seconds - before[2]) / (now - before[1]), 0.0)
+            samples[worker["id"]] = (pid, now, seconds)
+        text = StatusText(terminal_width(), datetime.now(UTC), colored=wants_color())
+        return text.status(status, services=arguments.services or None)
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or sys.platform == "win32":
         print(picture())
@@ -47,42 +61,19 @@ def run(options: argparse.Namespace) -> int:
     with _screen():
         while True:
             _draw(picture())
-            if _wait(os.path.join(state_dir, RUNTIME_FILE)):  # noqa: PTH118 (as quick as `status`)
+            if _wait(os.path.join(state_dir, "runtime.json")):  # noqa: PTH118 (as quick as `status`)
                 return 0
-
-
-class CpuRates:
-    """The CPU share of each worker between two looks; since its start where there was no look before."""
-
-    def __init__(self) -> None:
-        self._last: dict[str, tuple[int, float, float]] = {}
-
-    def add(self, workers: list[dict[str, Any]], now: float) -> None:
-        """Add `cpu_percent` to the documents of workers that were seen before with the same process."""
-        for worker in workers:
-            pid, seconds = worker["pid"], worker.get("cpu_seconds")
-            before = self._last.pop(worker["id"], None)
-            if pid is None or seconds is None:
-                continue
-            if before and before[0] == pid and now > before[1]:
-                worker["cpu_percent"] = max(100 * (seconds - before[2]) / (now - before[1]), 0.0)
-            self._last[worker["id"]] = (pid, now, seconds)
-
-
-def fit(text: str, rows: int) -> list[str]:
-    """The lines that fit into a terminal with so many rows, the last of which is the footer."""
-    lines, room = text.split("\n"), max(rows - 1, 1)
-    if len(lines) <= room:
-        return lines
-    hidden = len(lines) - room + 1
-    return [*lines[: room - 1], f"… {hidden} more lines: `supervisor status` shows all"]
 
 
 def _draw(text: str) -> None:
     columns, rows = os.get_terminal_size()
+    lines = text.split("\n")
+    if len(lines) > rows - 1:
+        hidden = len(lines) - max(rows - 2, 0)
+        lines = [*lines[: max(rows - 2, 0)], f"… {hidden} more lines: `supervisor status` shows all"]
     footer = f"{datetime.now(UTC):%H:%M:%S} UTC, every {REFRESH_SECONDS:g} s. q quits"[: columns - 1]
-    lines = [*fit(text, rows), paint(footer, DIM if wants_colour() else "")]
-    sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in lines[:-1]) + f"{lines[-1]}\x1b[K\x1b[J")
+    sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in lines))
+    sys.stdout.write(f"{paint(footer, DIM if wants_color() else '')}\x1b[K\x1b[J")
     sys.stdout.flush()
 
 
@@ -90,7 +81,7 @@ def _wait(runtime_file: str) -> bool:
     """Wait until it is time for a new picture; True when somebody quits."""
     deadline, before = time.monotonic() + REFRESH_SECONDS, _facts(runtime_file)
     while time.monotonic() < deadline and _facts(runtime_file) == before:
-        readable, _, _ = select.select([sys.stdin], [], [], LOOK_SECONDS)
+        readable, _, _ = select.select([sys.stdin], [], [], POLL_SECONDS)
         if readable:
             typed = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
             if not typed or any(key in typed for key in QUIT):
@@ -112,11 +103,11 @@ def _screen() -> Iterator[None]:
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    ours = termios.tcgetattr(descriptor)
-    ours[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
+    single_keys = termios.tcgetattr(descriptor)
+    single_keys[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG)
     handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, ours)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, single_keys)
         sys.stdout.write(ENTER)
         yield
     finally:

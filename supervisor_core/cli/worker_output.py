@@ -1,20 +1,24 @@
-"""`supervisor logs WORKER`: the newest lines that a worker wrote, followed with `-f`. It needs no daemon."""
+"""`supervisor logs WORKER`: the newest lines that workers wrote, followed with `-f`. It needs no daemon."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
-from supervisor_core.cli.answers import logs
-from supervisor_core.cli.host import load_fleet_config
-from supervisor_core.cli.logs import still_read
+from supervisor_core.cli.host import ask_hosts, load_fleet_config
+from supervisor_core.cli.logs import DEFAULT_LINES, still_read
+from supervisor_core.cli.output import print_json
 from supervisor_core.commands.addresses import is_address
+from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.words import quote
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.logging.excerpts import last_lines
 from supervisor_core.host.open_folder import FileEnd
@@ -23,34 +27,70 @@ from supervisor_core.workers.context import open_drive
 
 READ_BYTES = 1024 * 1024
 ANCHOR_BYTES = 4096
-"""Of what was shown last, by which the place is found again in a file that was rotated or cut."""
+"""The last bytes of the previous read, by which the position is found in a file that was rotated or cut."""
 
 
-def run(options: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Show the newest lines of the target, and follow one worker with `-f`."""
-    if options.worker or options.level or options.since or options.event:
-        chosen = "--worker, --level, --since and --event"
-        raise UsageError(f"{chosen} search the supervisor's events, not a worker's output.")
-    config = load_fleet_config(options.config)
-    lines = options.count if options.count is not None else options.lines
-    command = parse(f"logs {quote(options.target)[1:-1]} {max(lines, 1)}", grammar_context(config))
-    if not options.follow:
-        return logs(command, config, as_json=options.json)
+    if arguments.worker or arguments.level or arguments.since or arguments.event:
+        options = "--worker, --level, --since and --event"
+        raise UsageError(f"{options} search the supervisor's events, not a worker's output.")
+    config = load_fleet_config(arguments.config)
+    count = arguments.lines if arguments.count is None else arguments.count
+    typed = "" if count is None else f" {max(count, 1)}"  # a suggestion repeats only what was typed
+    command = parse(f"logs {quote(arguments.target)[1:-1]}{typed}", grammar_context(config))
+    count = DEFAULT_LINES if count is None else count
+    if not arguments.follow:
+        shown = replace(command, params={**command.params, "lines": max(count, 1)})
+        return show_newest(shown, config, as_json=arguments.json)
     if any(map(is_address, command.workers)):
         raise UsageError("-f follows a worker of this host.", remedy="Run it on the worker's host.")
-    if len(command.workers) != 1 or options.json:
+    if len(command.workers) != 1 or arguments.json:
         raise UsageError("-f follows the output of one worker, as text.")
     output = OutputFollower(open_drive(config), config, config.worker(command.workers[0]))
-    _show(output.newest(lines))
-    while still_read():
-        _show(output.new_lines())
-    return 0
+    lines = output.newest(count)
+    while True:
+        for line in lines:
+            print(line)
+        sys.stdout.flush()
+        if not still_read():
+            return 0
+        lines = output.new_lines()
 
 
-def _show(lines: list[str]) -> None:
-    for line in lines:
-        print(line)
-    sys.stdout.flush()
+def show_newest(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
+    """Print the newest lines of each worker; exit code 1 if some can't be read."""
+    count, own = int(command.params["lines"]), [each for each in command.workers if not is_address(each)]
+    logs = NewestLines()(open_drive(config), config, own, count) if own else []
+    logs += _read_elsewhere(config, [each for each in command.workers if is_address(each)], count)
+    if as_json:
+        print_json(logs, indented=True)
+    else:
+        texts = []
+        for log in logs:
+            lines = [f"==> {log.worker_id}: {log.path} <=="] if len(logs) > 1 else []
+            if log.problem:
+                lines.append(f"The output of {log.worker_id} can't be read. {log.problem}")
+            elif log.nothing:
+                lines.append(f"{log.worker_id} hasn't written anything yet. Its output goes to {log.path}.")
+            texts.append("\n".join([*lines, *log.lines]))
+        print("\n\n".join(texts))
+    return 1 if any(log.problem for log in logs) else 0
+
+
+def _read_elsewhere(config: SupervisorConfig, workers: Sequence[str], count: int) -> list[WorkerLog]:
+    if not workers:
+        return []
+    from supervisor_core.fleet.questions import load_answers, load_log
+
+    logs: list[WorkerLog] = []
+    for answer in ask_hosts(config, "logs", workers, count):
+        host = answer["host"]
+        if "error" in answer:
+            logs += [WorkerLog(name, "", problem=answer["error"]) for name in workers if name.startswith(f"{host}/")]
+        else:
+            logs += load_answers(host, answer["answer"], load_log)
+    return logs
 
 
 class OutputFollower:
@@ -59,60 +99,52 @@ class OutputFollower:
     def __init__(self, drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
         self._drive, self._config, self._worker = drive, config, worker
         self._masking = masking_of(config)
-        self._seen: tuple[object, ...] = ()
+        self._stat: tuple[int, ...] = ()
         self._end = FileEnd(b"", 0, cut=False)
-        """The last look, up to the end of its last whole line."""
+        """The end of the file at the last read, up to its last whole line."""
 
     def newest(self, count: int) -> list[str]:
         """The newest lines; `new_lines` goes on behind them."""
-        self._end = _whole(self._read())
+        self._end = self._read()
         return last_lines(self._end, count, self._masking).lines if count else []
 
     def new_lines(self) -> list[str]:
         """The whole lines that are new since the last call."""
-        if self._seen and self._facts() == self._seen:
+        if self._stat and self._read_stat() == self._stat:
             return []
-        before, self._end = self._end, _whole(self._read())
-        new = _new_bytes(before, self._end)
+        before, self._end = self._end, self._read()
+        # Found by the sizes, else by the last bytes of the previous read.
+        data, anchor = self._end.data, before.data[-ANCHOR_BYTES:]
+        start = len(data) - (self._end.size - before.size)
+        if not (len(anchor) <= start <= len(data) and data[:start].endswith(anchor)):
+            position = data.rfind(anchor)
+            start = position + len(anchor) if position >= 0 else 0
+        new = data[start:]
         return last_lines(FileEnd(new, len(new), cut=False), len(new), self._masking).lines if new else []
 
     def _read(self) -> FileEnd:
-        self._seen = self._facts()
-        source = source_of(self._config, self._worker)
+        """The end of the file, without the line that is still being written."""
+        self._stat = self._read_stat()
         try:
-            end = read_source(self._drive, source, READ_BYTES)
+            end = read_source(self._drive, source_of(self._config, self._worker), READ_BYTES)
         except FileNotFoundError:
             return FileEnd(b"", 0, cut=False)
         except (SupervisorError, OSError):
             return self._end  # the drive is away for the moment
-        if end.data.startswith(self._end.data[:ANCHOR_BYTES]) or not self._worker.log_file:
-            return end
-        try:  # the end of the worker's own log before it was begun anew
-            earlier = read_source(self._drive, source_before(self._config, self._worker), READ_BYTES).data
-        except (SupervisorError, OSError):
-            return end
-        return end._replace(data=earlier + end.data)
+        if self._worker.log_file and not end.data.startswith(self._end.data[:ANCHOR_BYTES]):
+            try:  # the end of the worker's own log before it was rotated
+                earlier = read_source(self._drive, source_before(self._config, self._worker), READ_BYTES).data
+                end = end._replace(data=earlier + end.data)
+            except (SupervisorError, OSError):
+                pass
+        whole = end.data[: end.data.rfind(b"\n") + 1]
+        return FileEnd(whole, end.size - (len(end.data) - len(whole)), end.cut)
 
-    def _facts(self) -> tuple[object, ...]:
-        """What changes with the file; nothing for one on the drive, which a look could hang on."""
+    def _read_stat(self) -> tuple[int, ...]:
+        """Values that change with the file; none for one on the drive, where reading them could hang."""
         source = source_of(self._config, self._worker)
         try:
-            found = None if source.on_drive else source.path.stat()
+            stat = None if source.on_drive else source.path.stat()
         except OSError:
-            found = None
-        return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _whole(end: FileEnd) -> FileEnd:
-    """The same without the line that is still being written."""
-    whole = end.data[: end.data.rfind(b"\n") + 1]
-    return FileEnd(whole, end.size - (len(end.data) - len(whole)), end.cut)
-
-
-def _new_bytes(before: FileEnd, now: FileEnd) -> bytes:
-    """The bytes behind those of the look before: by the sizes, else where its last bytes are found again."""
-    anchor, end = before.data[-ANCHOR_BYTES:], len(now.data) - (now.size - before.size)
-    if len(anchor) <= end <= len(now.data) and now.data[:end].endswith(anchor):
-        return now.data[end:]
-    place = now.data.rfind(anchor)
-    return now.data[place + len(anchor) :] if place >= 0 else now.data
+            stat = None
+        return () if stat is None else (stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -251,8 +251,8 @@ class Supervisor:
                         # An ordered end means that our stop was interrupted, not that the worker exited on its own.
                         if not found.ordered and restarts_count(self.host.drive):
                             note_start(config.state_dir, worker, datetime.now(UTC))
-                        self.findings.actions.append("started")
                         start_watcher(self.host.processes, self.host.drive, config, worker, found)
+                        self.findings.actions.append("started")
         except (SupervisorError, OSError) as error:
             self.findings.fail(f"{worker.id} can't start: {error}")
         return self.observe()

@@ -9,8 +9,18 @@ import argparse
 import re
 from collections.abc import Iterator
 
-from supervisor_core.cli import ALIASES, COMMANDS, FAILURE, GROUPS, INTERRUPTED, SUCCESS, USAGE
-from supervisor_core.cli.options import ACTIONS, SUBCOMMANDS, parser_of
+from supervisor_core.cli import (
+    ALIASES,
+    COMMANDS,
+    FAILURE,
+    GROUPS,
+    INTERRUPTED,
+    MODULES,
+    SUCCESS,
+    USAGE,
+    parsers_of,
+)
+from supervisor_core.cli.daemon import ACTIONS
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 from supervisor_core.workers.health import Health, WorkerState
 from tests.reference.markdown import TEMPLATES, attribute_docs, code, fill, sentence, table
@@ -23,7 +33,7 @@ EXIT_CODES = {
     USAGE: "Wrong usage or an invalid configuration. The message on stderr names the option or key.",
     INTERRUPTED: "Interrupted.",
 }
-VERBS = tuple(name for name in COMMANDS if name not in SUBCOMMANDS)
+VERBS = tuple(name for name in COMMANDS if name not in MODULES)
 """The subcommands that are commands of the catalog."""
 
 DAEMON = tuple(f"daemon {action}" for action in ACTIONS)
@@ -85,7 +95,7 @@ def _options() -> Iterator[tuple[str, str, str]]:
     """The options of the catalog's commands, each once."""
     found: dict[tuple[str, str], list[str]] = {}
     for name in VERBS:
-        parser = parser_of(name)
+        parser = parsers_of(name)[name]
         for each in _shown(parser):
             found.setdefault((_name(each), _help(parser, each)), []).append(name)
     for (option, text), names in found.items():
@@ -93,7 +103,7 @@ def _options() -> Iterator[tuple[str, str, str]]:
 
 
 def _section(name: str) -> str:
-    notes, parser = NOTES / f"{name.replace(' ', '-')}.md", parser_of(name)
+    notes, parser = NOTES / f"{name.replace(' ', '-')}.md", parsers_of(name.partition(" ")[0])[name]
     parts = [f"## supervisor {name}", " ".join((parser.description or "").split()), f"```text\n{_usage(parser)}\n```"]
     actions = _shown(parser)
     if actions:

@@ -42,22 +42,22 @@ def imported_by(code: str, environ: Mapping[str, str] | None = None, folder: Pat
 
 
 def test_status_asks_the_daemon_without_importing_anything_slow() -> None:
-    found = imported_by("import supervisor_core.cli.dispatcher, supervisor_core.cli.status")
+    found = imported_by("import supervisor_core.cli.status")
     assert found & (SLOW | {"hashlib", "inspect", "random", "secrets"}) == set()
 
 
 def test_status_without_a_daemon_looks_without_a_database() -> None:
-    found = imported_by("import supervisor_core.cli.status_without_daemon")
+    found = imported_by("import supervisor_core.cli.observe")
     assert found & {"sqlalchemy", "alembic", "git", "slack_sdk", "slack_bolt"} == set()
 
 
 def test_a_command_is_sent_to_the_daemon_without_importing_anything_slow() -> None:
-    found = imported_by("import supervisor_core.cli.verbs, supervisor_core.cli.send")
+    found = imported_by("import supervisor_core.cli.send")
     assert found & (SLOW - {"dataclasses"}) == set()
 
 
 def test_a_command_is_queued_without_a_daemon_and_the_libraries_of_other_databases() -> None:
-    found = imported_by("import supervisor_core.cli.send_without_daemon")
+    found = imported_by("import supervisor_core.cli.submit")
     assert found & {"alembic", "git", "slack_bolt", "pymysql", "psycopg"} == set()
 
 

@@ -165,7 +165,7 @@ def remove_archived(ledger: Ledger) -> int:
 def audit_csv(rows: Iterable[Mapping[str, Any]]) -> str:
     """The rows in the order in which they come; the last column has the damage of a row that was altered."""
     text = io.StringIO()
-    columns = (*COLUMNS, chain.DAMAGED)
+    columns = (*COLUMNS, "command", chain.DAMAGED)
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:

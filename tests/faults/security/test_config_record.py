@@ -78,6 +78,8 @@ async def test_each_configuration_is_on_record_and_told_with_how_it_ended(home: 
     ended = await recorded(home, 1)
     assert (ended["outcome"], ended["task_id"]) == ("success", begun["task_id"])
     assert ended["details"]["workers"] == dict.fromkeys(WORKERS, "restarted")
+    table = await asyncio.to_thread(home.supervisor, "audit", "--command", "CONFIG_APPLIED")
+    assert "fetcher, mailer, reporter: stopped and restarted with the configuration" in table.stdout
     await channel.shows("Configuration applied: fetcher, mailer and reporter restarted")
     await channel.shows("file:root · ")
     about, *_ = await asked(home, "audit", "--worker", "mailer")

@@ -57,6 +57,9 @@ def test_approved_at_the_shell_it_is_carried_out_by_the_next_pass_and_the_trail_
         "APPROVED",
         "RESTART_WATCHER",
     ]
+    lines = [line for line in home.supervisor("audit").stdout.splitlines() if asked.task_id in line]
+    for line, text in zip(lines, ("restart: approval requested", "restart: approved", "  restart  "), strict=True):
+        assert text in line
     me = shell_issuer()
     assert (decided["actor"], json.loads(decided["details_json"])["reason"]) == (me.id, "seen it")
     assert [each["id"] for each in json.loads(executed["details_json"])["approvals"]] == [me.id]

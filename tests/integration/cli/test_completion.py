@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import COMMANDS
-from supervisor_core.cli.completion import addresses, script
+from supervisor_core.cli.completion import script, valid_addresses
 from tests.support.homes import Home, a_home, demo_command
 from tests.unit.test_imports import SLOW, imported_by
 
@@ -20,7 +20,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 
 def test_names_come_from_the_configuration_and_none_that_a_shell_expands(home: Home, tmp_path: Path) -> None:
-    assert addresses(["North", "web-1/fetcher", "web-1/$(id)", "web 1/x", "/x", "web-1/", "a/b/c"]) == ["web-1/fetcher"]
+    ids = ["North", "web-1/fetcher", "web-1/$(id)", "web 1/x", "/x", "web-1/", "a/b/c"]
+    assert valid_addresses(ids) == ["web-1/fetcher"]
     assert home.supervisor("completion", "targets").stdout.split() == ["North", "South", "team:archive", "all"]
     other = tmp_path / "other.yaml"
     other.write_text('workers:\n  West: {command: [x]}\n  "$(id)": {command: [x]}\n')

@@ -187,5 +187,5 @@ def test_on_a_terminal_levels_have_colours_unless_they_are_not_wanted(
 
 
 def test_it_imports_nothing_slow() -> None:
-    found = imported_by("import supervisor_core.cli.dispatcher, supervisor_core.cli.logs")
+    found = imported_by("import supervisor_core.cli.logs")
     assert found & {*SLOW, "pathlib"} == set()

@@ -160,8 +160,8 @@ def test_a_team_is_shown_as_the_ledger_has_it_with_those_who_left(home: Home, ma
 
 
 def test_a_team_is_looked_up_without_a_database_library(home: Home) -> None:
-    code = "from supervisor_core.cli.status import narrow, read_quickly\n"
-    code += "narrow({'workers': [], 'supervisor': {'id': 'h'}}, 'team:archive', read_quickly(None))"
+    code = "from supervisor_core.cli.host import read_config\nfrom supervisor_core.cli.status import narrow\n"
+    code += "narrow({'workers': [], 'supervisor': {'id': 'h'}}, 'team:archive', read_config(None))"
     found = imported_by(code, home.environ, home.folder)
     assert found & {"sqlalchemy", "alembic", "git", "psutil", "asyncio", "logging"} == set()
     assert "sqlite3" not in imported_by("import supervisor_core.cli.status"), "only where a target is given"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.cli import main
-from supervisor_core.cli.verbs import as_text
+from supervisor_core.cli.send import command_text
 from supervisor_core.commands.grammar import parse
 from supervisor_core.commands.targets import GrammarContext
 from tests.support.homes import Home, a_home, demo_command
@@ -165,7 +165,7 @@ def test_a_daemon_started_in_a_folder_of_others_runs_none_of_its_code(tmp_path: 
     ],
 )
 def test_arguments_mean_the_same_as_in_one_text(name: str, words: list[str], meaning: str) -> None:
-    assert parse(as_text(name, words), CONTEXT) == parse(meaning, CONTEXT)
+    assert parse(command_text(name, words), CONTEXT) == parse(meaning, CONTEXT)
 
 
 def test_help_of_one_command(capsys: pytest.CaptureFixture[str]) -> None:

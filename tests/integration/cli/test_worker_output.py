@@ -59,6 +59,11 @@ def test_a_mistake_is_usage(home: Home, words: list[str], said: str) -> None:
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
+def test_a_suggestion_repeats_only_what_was_typed(home: Home) -> None:
+    assert "`supervisor logs North`" in home.supervisor("logs", "Nort").stderr
+    assert "`supervisor logs North 7`" in home.supervisor("logs", "Nort", "7").stderr
+
+
 def test_new_lines_come_once_and_only_when_they_are_whole(home: Home) -> None:
     path = home.output("North")
     write(path, "one", "two", "three")

@@ -26,3 +26,12 @@ def test_a_finished_job_is_healthy_without_a_daemon_and_is_not_run_again(tmp_pat
         assert runs.read_text() == "x"
         assert home.json("send", "restart OrionMX", "--wait")["success"]
         assert runs.read_text() == "xx", "a person may run it again"
+
+
+def test_a_failed_start_is_not_called_started(tmp_path: Path) -> None:
+    job = {"command": ["{python}", "-c", "raise SystemExit(3)"], "start_grace_seconds": 5}
+    with a_home(tmp_path / "home", {"OrionMX": job}) as home:
+        assert home.supervisor("once", "--heal").returncode == 1
+        events = home.supervisor("logs").stdout
+    assert "OrionMX can't start" in events
+    assert "pass for OrionMX: nothing to do" in events

@@ -33,9 +33,10 @@ if __name__ == "__main__":
     import importlib.metadata  # noqa: F401 (before the rights are given up: nobody may not read where these lie)
     import pwd  # noqa: F401
 
+    import supervisor_core.host.permissions  # noqa: F401
     from supervisor_core.cli import main
 
-    for module in ("dispatcher", "status", "status_without_daemon"):
+    for module in ("status", "observe"):
         import_module(f"supervisor_core.cli.{module}")  # nobody may not read them where they lie
     codecs.lookup("utf-8-sig")
     with as_nobody():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import pytest
 
-from supervisor_core.cli.send import outcome
+from supervisor_core.cli.send import report_outcome
 from supervisor_core.commands.command import Command
 
 
@@ -19,7 +17,7 @@ def said(capsys: pytest.CaptureFixture[str], worker_id: str) -> str:
         "details": {"message": "Restarted fetcher"},
     }
     command = Command.for_worker("restart", worker_id, {"task_id": "task_1"})
-    outcome(command, "", [result], [], Namespace(json=False, quiet=False))
+    report_outcome(command, "", [result], [], as_json=False)
     return capsys.readouterr().out.splitlines()[0]
 
 

@@ -159,8 +159,8 @@ def view(document: dict[str, Any], width: int | None) -> str:
 
 
 def logs() -> str:
-    found = LogSearch().fitting(LOG_LINES)
-    return "\n".join(LogLayout(coloured=False).lines(found))
+    found = LogSearch().matching(LOG_LINES)
+    return "\n".join(LogLayout(colored=False).lines(found))
 
 
 CASES = {

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bot.views.answers.why import why
 from bot.views.blocks import blocks_of
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.cli.answers import explanation_text
+from supervisor_core.cli.why import explanation_text
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.phrases import plain
@@ -83,7 +83,7 @@ def test_each_trouble_has_its_cause_and_is_told_as_it_was_last_looked_at() -> No
     wrong = []
     for name, facts in TROUBLES.items():
         told, path = explain(facts), GOLDEN / f"why_{name}.json"
-        made = {"in_the_shell": explanation_text(told, alone=True).split("\n"), "in_slack": shown(name)}
+        made = {"in_the_shell": explanation_text(told, is_only=True).split("\n"), "in_slack": shown(name)}
         if os.environ.get("UPDATE_GOLDEN"):
             path.write_text(json.dumps(made, indent=2, ensure_ascii=False) + "\n")
         if told.cause != CAUSES.get(name, name) or made != json.loads(path.read_text()):
@@ -205,13 +205,13 @@ def test_whatever_logs_and_people_say_pings_nobody_and_breaks_nothing(lines: lis
             assert check_message(made, update=True) == []
             alive = re.sub(r"<!date\^[^>]*>", "", json.dumps(made))
             assert not re.search(r"<!|<@U1|<http", alive)
-        assert "\x07" not in explanation_text(told, alone=True)
+        assert "\x07" not in explanation_text(told, is_only=True)
 
 
 def test_a_failed_command_is_one_line_without_the_workers_output() -> None:
     error = "OrionMX exited (code 1) within 2 s of its start. Last output:\nTraceback\nRuntimeError: gone"
     failed = job("restart_watcher", 150, outcome=Outcome.failed(error))
-    told = explanation_text(explain(replace(TROUBLES["died"], jobs=(failed,))), alone=True)
+    told = explanation_text(explain(replace(TROUBLES["died"], jobs=(failed,))), is_only=True)
     assert "restart by Anna failed: OrionMX exited (code 1) within 2 s of its start. (" in flatten(told)
     assert "\\n" not in told
 

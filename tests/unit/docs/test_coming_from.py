@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from supervisor_core.cli.options import SUBCOMMANDS, parser_of
+from supervisor_core.cli import parsers_of
 from tests.support.homes import ROOT
 
 PAGES = sorted((ROOT / "docs" / "reference").glob("coming-from-*.md"))
@@ -27,11 +27,9 @@ def typed(text: str) -> Iterator[list[str]]:
 
 def parse(words: list[str]) -> None:
     """Parse a command; a `SystemExit` fails the test."""
-    name, *rest = words
-    if name == "daemon" and rest:
-        name, rest = f"daemon {rest[0]}", rest[1:]
-    parser = parser_of(name)
-    _ = parser.parse_args(rest) if name in SUBCOMMANDS else parser.parse_intermixed_args(rest)
+    parsers, name = parsers_of(words[0]), " ".join(words[:2])
+    name = name if name in parsers else words[0]
+    parsers[name].parse(words[len(name.split()) :])
 
 
 def test_there_is_a_page_for_each_predecessor() -> None:

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.cli.logs import LogLayout, LogSearch
-from supervisor_core.cli.options import LEVELS
+from supervisor_core.cli.logs import LEVELS, LogLayout, LogSearch
 from supervisor_core.host.logging import events as event_files
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.logging.events import BLOCK_BYTES, EventFiles
@@ -209,8 +208,8 @@ def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: P
         for number in range(200):
             log.info("line %d", number)
             if number % 7 == 0:
-                found += search.fitting(files.new_lines())
-        found += search.fitting(files.new_lines())
+                found += search.matching(files.new_lines())
+        found += search.matching(files.new_lines())
     finally:
         logs.tear_down(handlers)
     assert [line.message for line in found] == [f"line {number}" for number in range(200)]
@@ -245,7 +244,7 @@ def test_a_worker_means_its_lines_and_those_of_its_tasks() -> None:
     ]
     assert messages(LogSearch("OrionMX"), lines) == ["before", "mine", "after", "also mine"]
     assert messages(LogSearch("OrionMX", level="ERROR"), lines) == ["after"]
-    assert [line.message for line in LogSearch("OrionMX").fitting(lines)] == ["mine", "after", "also mine"]
+    assert [line.message for line in LogSearch("OrionMX").matching(lines)] == ["mine", "after", "also mine"]
 
 
 BROKEN = {
@@ -264,7 +263,7 @@ BROKEN = {
 def test_a_broken_line_is_left_out_and_counted(line: bytes) -> None:
     search = LogSearch()
     assert messages(search, [raw("one"), line, raw("two")]) == ["one", "two"]
-    assert search.broken == 1
+    assert search.damaged == 1
 
 
 @pytest.mark.parametrize("half", [raw("cut")[:40], b"\0" * 512])
@@ -272,11 +271,11 @@ def test_the_line_right_behind_a_half_one_is_not_lost_with_it(half: bytes) -> No
     search = LogSearch()
     whole = raw('its message has {"timestamp" in it')
     (found,) = search.newest([half + whole], 50)
-    assert (found.text, search.broken) == (whole.decode(), 1)
+    assert (found.text, search.damaged) == (whole.decode(), 1)
 
 
-def shown(*lines: bytes, coloured: bool = False) -> list[str]:
-    return LogLayout(coloured=coloured).lines(LogSearch().fitting(lines))
+def shown(*lines: bytes, colored: bool = False) -> list[str]:
+    return LogLayout(colored=colored).lines(LogSearch().matching(lines))
 
 
 def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
@@ -292,17 +291,17 @@ def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
 
 @pytest.mark.parametrize("field", ["message", "worker_id", "task_id", "level", "timestamp"])
 def test_control_characters_are_shown_and_not_obeyed(field: str) -> None:
-    (line,) = shown(raw(**{"message": "m", field: "a\n\x1b[2J\r\x07\u202e\ud800b"}), coloured=True)
+    (line,) = shown(raw(**{"message": "m", field: "a\n\x1b[2J\r\x07\u202e\ud800b"}), colored=True)
     assert r"a\n\x1b[2J\r\x07\u202e\ud800b" in line
     assert line.isprintable()
 
 
 @pytest.mark.parametrize(
-    ("level", "coloured"), [("INFO", False), ("WARNING", True), ("ERROR", True), ("CRITICAL", True)]
+    ("level", "colored"), [("INFO", False), ("WARNING", True), ("ERROR", True), ("CRITICAL", True)]
 )
-def test_what_is_worse_than_information_has_a_colour(level: str, coloured: bool) -> None:
-    (line,) = shown(raw("m", level=level), coloured=True)
-    assert ("\x1b[" in line, line.count("\x1b[0m")) == (coloured, int(coloured))
+def test_what_is_worse_than_information_has_a_colour(level: str, colored: bool) -> None:
+    (line,) = shown(raw("m", level=level), colored=True)
+    assert ("\x1b[" in line, line.count("\x1b[0m")) == (colored, int(colored))
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ def test_a_table_for_other_programs_has_all_columns_and_no_formula() -> None:
     row: dict[str, Any] = dict.fromkeys(COLUMNS, "x") | {"audit_id": 1, "label": None}
     table = audit_csv([row | {"actor": text} for text in ("=cmd()", "+1", "-1", "@x", "\tx", 'a "b", c')])
     lines = table.splitlines()
-    assert lines[0] == ",".join((*COLUMNS, DAMAGED))
+    assert lines[0] == ",".join((*COLUMNS, "command", DAMAGED))
     assert [line.split(",")[3] for line in lines[1:6]] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx"]
     assert '"a ""b"", c"' in lines[6]
 

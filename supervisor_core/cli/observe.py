@@ -1,19 +1,17 @@
-"""`supervisor status` without a daemon: the workers as observed now, and the reason why no daemon answers."""
+"""The status without a daemon: the workers as observed now, and the reason why no daemon answers."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from supervisor_core.cli.host import load_config
 from supervisor_core.code.git.head import versions
 from supervisor_core.common.service_names import SERVICES
-from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon import ownership
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.storage.ledger_errors import LedgerDamaged, ledger_error
 from supervisor_core.storage.ledger_file import LEDGER_FILE, VERSION, file_state
@@ -23,7 +21,6 @@ from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import finished_reason
 
-NEVER = {"last_health_at": None, "last_error": None}
 REASONS = {
     "stopped": "No daemon is running. Start one with `supervisor daemon start`, or run passes with `supervisor once`.",
     "stale": "The daemon crashed. `supervisor daemon start` starts it again, and adopts the workers that still run.",
@@ -31,59 +28,66 @@ REASONS = {
     "If you kill it, its workers keep running.",
 }
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """The time limit for finding damage in the ledger; `doctor` allows more."""
 
-LOOK_AGAIN_SECONDS = 0.02
+RETRY_SECONDS = 0.02
 
 ANSWER_SECONDS = 2.0
 """A daemon that is starting or stopping doesn't answer either; only after this time it's called unresponsive."""
 
 
-def status_without_daemon(config_path: str | None, state: str) -> dict[str, Any]:
-    """The document that a daemon would give, or its own if it answers after all. `state` is what is known so far."""
+def observe_status(config_path: str | None, state: str) -> dict[str, Any]:
+    """The document that a daemon would give, or its own if it answers after all. `state`: `unresponsive`, if known."""
     config = load_config(config_path)
     deadline = time.monotonic() + (0.0 if state == "unresponsive" else ANSWER_SECONDS)
-    state, holder, said = _state_of_daemon(config.state_dir)
-    while state == "unresponsive" and time.monotonic() < deadline:
+    runtime = ownership.read(config.state_dir)
+    while True:
+        # The lock and the runtime file of one moment: a daemon may start or stop in between.
+        holder = ownership.daemon_holder(config.state_dir) if config.state_dir.is_dir() else None
+        before, runtime = runtime, ownership.read(config.state_dir)
+        if holder is None and runtime == before:
+            state = "stale" if runtime.get("running") else "stopped"
+            break
+        if holder is None:
+            continue
+        state = "unresponsive"
+        if time.monotonic() >= deadline:
+            break
         try:
             return ask(str(config.state_dir), {"do": "status"}, ANSWER_SECONDS)
         except UnresponsiveError:
             break
         except NotRunningError:
-            time.sleep(LOOK_AGAIN_SECONDS)
-        state, holder, said = _state_of_daemon(config.state_dir)
-    host = open_doors(config)
-    looked = observe_workers(host, list(config.workers.values())) if config.workers else []
-    documents = []
-    for seen in looked:
-        document = {**seen.as_json(), "heartbeat_file": heartbeat_file(config, seen.worker)}
-        if seen.rests == "" and (reason := finished_reason(config.state_dir, seen.worker, seen.found)):
-            document |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
-        documents.append(document)
+            time.sleep(RETRY_SECONDS)
+    host, workers = open_doors(config), []
+    for status in observe_workers(host, list(config.workers.values())) if config.workers else []:
+        worker = {**status.as_json(), "heartbeat_file": heartbeat_file(config, status.worker)}
+        if status.rests == "" and (reason := finished_reason(config.state_dir, status.worker, status.found)):
+            worker |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
+        workers.append(worker)
+    service = {"state": "stopped", "health": "unknown", "reason": "no daemon"}
     return {
         "healthy": False,
         "supervisor": {
             "id": config.supervisor.id,
             "state": state,
             "pid": holder or None,
-            "started_at": said.get("started_at") if state == "unresponsive" else None,
+            "started_at": runtime.get("started_at") if state == "unresponsive" else None,
             "reason": REASONS[state],
             "ledger": {"problem": _ledger_problem(config.state_dir / LEDGER_FILE)},
         },
-        "services": [
-            {"name": name, "state": "stopped", "health": "unknown", "reason": "no daemon", **NEVER} for name in SERVICES
-        ],
-        "workers": with_usage(documents, versions(host, list(config.workers.values()))),
+        "services": [{"name": name, **service, "last_health_at": None, "last_error": None} for name in SERVICES],
+        "workers": with_usage(workers, versions(host, list(config.workers.values()))),
     }
 
 
 def _ledger_problem(path: Path) -> str:
-    """What a short check finds wrong with the ledger: damage, or tables that can't be upgraded; empty if nothing."""
+    """The problem that a short check finds: damage, or tables that can't be upgraded; empty if there is none."""
     if not path.exists():
         return ""
     try:
-        version, damage, _ = file_state(path, LOOK_SECONDS)
+        version, damage, _ = file_state(path, CHECK_SECONDS)
     except sqlite3.Error as error:
         return str(ledger_error(path, error, "read") or f"The ledger {path} can't be read: {error}.")
     if damage:
@@ -93,15 +97,3 @@ def _ledger_problem(path: Path) -> str:
     from supervisor_core.storage.schema import is_development, unknown_revision
 
     return str(unknown_revision(str(version))) if is_development(version) else ""
-
-
-def _state_of_daemon(state_dir: Path) -> tuple[str, int | None, Mapping[str, Any]]:
-    """Its state, pid and runtime file, by the lock and that file at one moment: it may start or stop in between."""
-    said = runtime_file.read(state_dir)
-    while True:
-        holder = daemon_holder(state_dir) if state_dir.is_dir() else None
-        before, said = said, runtime_file.read(state_dir)
-        if holder is not None:
-            return "unresponsive", holder, said
-        if said == before:
-            return "stale" if said.get("running") else "stopped", None, said
