@@ -10,9 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from supervisor_core.cli import main
-    from supervisor_core.code.rollback import rollback_code
-    from supervisor_core.code.undo import undo_code
-    from supervisor_core.code.update import update_code, update_code_deps
+    from supervisor_core.code.change import rollback_code, undo_code, update_code, update_code_deps
     from supervisor_core.commands.labels import validate_label
     from supervisor_core.common.events import Event, EventBus, SystemEvent
     from supervisor_core.config.load import load_supervisor_config

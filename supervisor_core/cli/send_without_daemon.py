@@ -12,7 +12,8 @@ from typing import Any
 from supervisor_core.cli.approvals import document, in_words
 from supervisor_core.cli.host import approvals_of, load_config, load_fleet_config, shell_issuer, wake
 from supervisor_core.cli.send import follow, is_rolling, nothing_to_do, outcome, queued
-from supervisor_core.code.preview import preview, preview_text
+from supervisor_core.code.change_plan import preview_text
+from supervisor_core.code.planning import preview
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command
@@ -176,6 +177,6 @@ def show(config: SupervisorConfig, command: Command, *, as_json: bool) -> int:
         return 0 if ok else 1
     now = datetime.now(UTC)
     print("\n\n".join("\n".join(preview_text(each, now)) for each in seen))
-    if ok and any(each.plan and not each.plan.does_nothing for each in seen):
+    if ok and any(not each.does_nothing for each in seen):
         print(f"\nTo run exactly this, and refuse if anything has changed: --if-state {state}")
     return 0 if ok else 1

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.cli.host import load_config
-from supervisor_core.code.git.head import versions
+from supervisor_core.code.git import versions
 from supervisor_core.common.service_names import SERVICES
 from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_environment
+from supervisor_core.code.git import Git, GitError, NoCheckoutError, git_environment
 from supervisor_core.demo.repository import Repository, make_repository
 
 ME = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x@example.org"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git.head import head_of
+from supervisor_core.code.git import head_of
 
 
 def git(folder: Path, *words: str) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git import changes as git_changing
-from supervisor_core.code.git.changes import fetch
-from supervisor_core.code.git.runner import Git, GitError
+from supervisor_core.code import git_changes as git_changing
+from supervisor_core.code.git import Git, GitError
+from supervisor_core.code.git_changes import fetch
 from tests.support.code.repositories import Clones, origin_and_checkout
 
 

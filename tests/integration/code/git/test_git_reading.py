@@ -10,9 +10,6 @@ import time
 from pathlib import Path
 
 import pytest
-
-from supervisor_core.code.change_plan import FileChange
-from supervisor_core.code.git import repository as git_repository
 from supervisor_core.code.git.history import (
     commits,
     common_ancestor,
@@ -25,7 +22,10 @@ from supervisor_core.code.git.history import (
     resolve_commit,
     tree_of,
 )
-from supervisor_core.code.git.runner import Git, GitError, GitLateError, git_environment
+
+from supervisor_core.code.change_plan import FileChange
+from supervisor_core.code.git import Git, GitError, GitLateError, git_environment
+from supervisor_core.code.git import repository as git_repository
 from supervisor_core.host.programs import ProgramError
 from tests.support.code.code_hosts import a_code_place, done, failed
 from tests.support.code.commits import straight
@@ -176,8 +176,7 @@ def test_a_git_that_hangs_at_counting_lines_leaves_them_out(
         monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
         shown = place.preview("rollback_code")
     assert shown.ok
-    assert shown.plan is not None
-    assert [each.added for each in shown.plan.files] == [None] * len(shown.plan.files) != []
+    assert [each.added for each in shown.files] == [None] * len(shown.files) != []
 
 
 def test_its_code_is_updated_rolled_back_and_undone(sha256: Repository, tmp_path: Path) -> None:
@@ -185,8 +184,7 @@ def test_its_code_is_updated_rolled_back_and_undone(sha256: Repository, tmp_path
         done(place, "update_code", "t1")
         assert (sha256.folder / "watcher.py").read_text() == "print(3)\n"
         seen = place.preview("rollback_code", {"commits_back": 2})
-        assert seen.plan is not None
-        assert [commit.subject for commit in seen.plan.commits] == ["Change 3", "Change 2"]
+        assert [commit.subject for commit in seen.commits] == ["Change 3", "Change 2"]
         done(place, "rollback_code", "t2", commits_back=2)
         assert (sha256.folder / "watcher.py").read_text() == "print(1)\n"
         done(place, "undo_code", "t3")
@@ -233,9 +231,8 @@ def test_nothing_that_a_repository_configures_is_run_by_a_preview(
         for handler, params in (("update_code", {}), ("rollback_code", {"commits_back": 2})):
             seen = place.preview(handler, params)
             assert seen.ok, (seen.refused, seen.conflict)
-            assert seen.plan is not None
-            assert seen.plan.commits
-            assert seen.plan.files
+            assert seen.commits
+            assert seen.files
     assert not ran.exists(), ran.read_text()
     subprocess.run(["git", "-C", str(checkout.folder), "diff", "HEAD~1"], capture_output=True, timeout=60)
     assert ran.exists(), "an ordinary git runs it"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from supervisor_core.code.git import changes as git_changing
-from supervisor_core.code.git.changes import fetch, keep_commit, tidy
 from supervisor_core.code.git.history import resolve_commit
-from supervisor_core.code.git.runner import Git
+
+from supervisor_core.code import git_changes as git_changing
+from supervisor_core.code.git import Git
+from supervisor_core.code.git_changes import fetch, keep_commit, tidy
 from tests.support.code.repositories import Clones, origin_and_checkout
 
 

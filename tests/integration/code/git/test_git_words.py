@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from supervisor_core.code.git import runner as door
-from supervisor_core.code.git.changes import fetch, push
 from supervisor_core.code.git.history import commits
-from supervisor_core.code.git.runner import Git, GitError, without_credentials
+
+from supervisor_core.code import git as door
+from supervisor_core.code.git import Git, GitError, without_credentials
+from supervisor_core.code.git_changes import fetch, push
 from tests.support.code.repositories import Clones, origin_and_checkout
 
 
