@@ -271,22 +271,22 @@ def _restore_files(
         except OSError as error:
             log.warning("%s is left from a failed attempt and can't be removed: %s", git.folder / path, error)
     old = sorted({change.was or change.path for change in files if change.kind not in "AC" and not change.submodule})
-    error = ""
+    problem = ""
     if old:
         literal = git.at(git.folder, GIT_LITERAL_PATHSPECS="1")
         from_input = ("--pathspec-from-file=-", "--pathspec-file-nul")
         restored = _operate(literal, "checkout", "--quiet", before, *from_input, given=_zero_terminated(old))
-        error = "" if restored.ok else _reason(restored)
+        problem = "" if restored.ok else _reason(restored)
     new = [*new_paths(files), *(change.path for change in files if change.kind == "A" and change.submodule)]
     if new:
         _operate(git, "update-index", "--force-remove", "-z", "--stdin", given=_zero_terminated(new))
     if git.resolve("HEAD") != before:
         _operate(git, "update-ref", "HEAD", before)
     _update_submodules(git, files)
-    if error or edited():
+    if problem or edited():
         raise GitError(
             f"{git.folder} is in an unknown state: restoring {short(before)} failed: "
-            f"{error or 'some files still differ.'}",
+            f"{problem or 'some files still differ.'}",
             remedy=f"Once the cause is fixed, run: {restore_command(git, before, files)}",
         )
 

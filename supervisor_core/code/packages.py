@@ -403,9 +403,9 @@ def _restore(installations: Sequence[Packages], before: Mapping[str, str]) -> st
 
 
 def _packages_of(host: HostContext, worker: WorkerSettings) -> Packages:
-    code = worker.code
-    limits = {"requirements": code.requirements, "timeout": code.pip_timeout_seconds}
-    return Packages(host.config.python_for(worker), code.path, code.pip_args, **limits)
+    python, code = host.config.python_for(worker), worker.code
+    timeout = code.pip_timeout_seconds
+    return Packages(python, code.path, code.pip_args, requirements=code.requirements, timeout=timeout)
 
 
 def installations_of(host: HostContext, checkout: Checkout) -> list[Packages]:

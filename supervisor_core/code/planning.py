@@ -134,7 +134,7 @@ def preview(host: HostContext, command: Command) -> list[CodePlan]:
         page = checkout.git.commit_page(checkout.code.remote)
         return replace(try_plan(host, checkout, plan), workers=base.workers, commit_page=page)
 
-    checkouts = {}
+    checkouts: dict[str, Checkout] = {}
     for worker_id in command.workers:
         checkout = checkout_of(host, host.config.worker(worker_id))
         checkouts.setdefault(str(checkout.top), checkout)
