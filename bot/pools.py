@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from supervisor_core.code.preview import PREVIEW_SECONDS
+from supervisor_core.code.planning import PREVIEW_SECONDS
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Blocking
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from supervisor_core.cli import main
-    from supervisor_core.code.rollback import rollback_code
-    from supervisor_core.code.undo import undo_code
-    from supervisor_core.code.update import update_code, update_code_deps
+    from supervisor_core.code.change import rollback_code, undo_code, update_code, update_code_deps
     from supervisor_core.commands.labels import validate_label
     from supervisor_core.common.events import Event, EventBus, SystemEvent
     from supervisor_core.config.load import load_supervisor_config
@@ -72,13 +70,13 @@ _HOMES = {
     "report_supervisor_heartbeat_to_database": "workers.heartbeats.writer",
     "restart_watcher": "jobs.handlers",
     "resume_watcher": "jobs.handlers",
-    "rollback_code": "code.rollback",
+    "rollback_code": "code.change",
     "run_command": "host.programs",
     "start_watcher": "workers.worker",
     "stop_watcher_gracefully": "workers.worker",
-    "undo_code": "code.undo",
-    "update_code": "code.update",
-    "update_code_deps": "code.update",
+    "undo_code": "code.change",
+    "update_code": "code.change",
+    "update_code_deps": "code.change",
     "validate_label": "commands.labels",
     "validate_supervisor_environment": "daemon.environment",
     "verify_database": "diagnosis.reports.handlers",

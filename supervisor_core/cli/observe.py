@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.cli.host import load_config
-from supervisor_core.code.git.head import versions
+from supervisor_core.code.git import versions
 from supervisor_core.common.service_names import SERVICES
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask

@@ -16,7 +16,8 @@ from supervisor_core.cli.approvals import approval_document, describe_approval
 from supervisor_core.cli.host import approvals_of, load_config, load_fleet_config, shell_issuer, wake
 from supervisor_core.cli.output import print_json
 from supervisor_core.cli.send import Progress, Results, follow, report_outcome, report_queued
-from supervisor_core.code.preview import preview, preview_text
+from supervisor_core.code.change_plan import preview_text
+from supervisor_core.code.planning import preview
 from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.catalog import CATALOG, FAMILIES, check_params, find
 from supervisor_core.commands.command import Command
@@ -116,7 +117,7 @@ def show_preview(config: SupervisorConfig, command: Command, *, as_json: bool) -
         return 0 if ok else 1
     now = datetime.now(UTC)
     print("\n\n".join("\n".join(preview_text(each, now)) for each in previews))
-    if ok and any(each.plan and not each.plan.does_nothing for each in previews):
+    if ok and any(not plan.does_nothing for plan in previews):
         print(f"\nTo run exactly this, and refuse if anything has changed: --if-state {state}")
     return 0 if ok else 1
 

@@ -1,18 +1,62 @@
-"""Changes the code of workers: stops all that run from the checkout, makes the change, and starts them again."""
+"""Changes the code of workers: update, rollback and undo.
+
+Each stops all workers that run from the checkout, changes the code, and starts them again, also after a failure. The
+checkout's lock is held meanwhile (see `checkout_lock`).
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from supervisor_core.code.change_plan import CodePlan, describe_move, followed_by, short
-from supervisor_core.code.checkout import Checkout, CodeRefused, check_unmoved
-from supervisor_core.code.git.changes import push, tidy
-from supervisor_core.code.git.history import resolve_commit
-from supervisor_core.code.git.hosting import commit_page_of
+from supervisor_core.code.change_plan import (
+    TASK,
+    CodePlan,
+    Commit,
+    commits_json,
+    count,
+    describe_move,
+    files_json,
+    followed_by,
+    list_names,
+    short,
+)
+from supervisor_core.code.git import GitError, versions
+from supervisor_core.code.git_changes import (
+    CHANGES,
+    commit_tree,
+    keep_changes,
+    keep_commit,
+    kept_changes,
+    merge,
+    move_back,
+    move_forward,
+    push,
+    restore_changes,
+    revert,
+    temporary_worktree,
+    tidy,
+)
+from supervisor_core.code.packages import (
+    NAMED_PACKAGES,
+    PythonEnvironment,
+    install_requirements,
+    locked_environments,
+    restore_recorded,
+)
+from supervisor_core.code.planning import (
+    Checkout,
+    CodeRefused,
+    check_unmoved,
+    checkout_of,
+    jobs_of_task,
+    plan_job,
+    try_plan,
+)
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
 from supervisor_core.common.text import sentence
@@ -26,38 +70,57 @@ from supervisor_core.jobs.handler_checks import (
     stop_reason,
     stuck,
 )
-from supervisor_core.jobs.model import Job
+from supervisor_core.jobs.model import FINAL, START_BEFORE, Job, JobState
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.worker import find_watcher, start_watcher, stop_watcher_gracefully
 
-T = TypeVar("T")
-
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CodeResult:
-    """The result of a code change, before the workers run it."""
+class Change:
+    """One execution of a plan."""
 
-    details: Mapping[str, Any]
-    message: str
-    """The result as a sentence without its full stop: `Updated OrionMX by 2 commits (1a2b3c4 → 5d6e7f8)`."""
-    error: str | None = None
+    host: HostContext
+    job: Job
+    checkout: Checkout
+    plan: CodePlan
+    environments: Sequence[PythonEnvironment] = ()
+    """The Pythons that requirements are installed into, locked."""
+
+    def details(self, after: str) -> dict[str, Any]:
+        """The details of the outcome, with the code at this commit."""
+        plan, moved = self.plan, after != self.plan.head.hash
+        details: dict[str, Any] = {
+            "up_to_date": plan.leaves_code,
+            "before": plan.head.hash,
+            "after": after,
+            "target": plan.target,
+            "commits": commits_json(plan.commits) if moved else [],
+            "commit_count": plan.commit_count if moved else 0,
+            "files": files_json(plan.files) if moved else [],
+            "file_count": len(plan.files) if moved else 0,
+            "kept": commits_json(plan.kept),
+            "dropped": commits_json(plan.dropped) if moved else [],
+            "label": self.job.label,
+        }
+        if plan.command == "undo":
+            details |= {"undone_task_id": plan.undone_task_id or None, "restored_commit": plan.target}
+        return details
 
 
-PutBack = Callable[[str], CodeResult]
-"""Restores the code from before a change; its argument says why, and becomes the error of the result."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkerRestart:
     """The stop and start of one worker during a code change."""
 
+    host: HostContext
     worker: WorkerSettings
-    old_pid: int | None
+    reason: str
+    """The command, recorded until the worker has ended."""
+    old_pid: int | None = None
     stopped: StopReport | None = None
     new_pid: int | None = None
     rests: str = ""
@@ -67,255 +130,542 @@ class WorkerRestart:
     """True if the worker itself exited, and nothing else kept it from starting."""
 
     @property
+    def inactive_reason(self) -> str:
+        pause = self.host.pauses.read(self.worker.id)
+        return str(pause) if pause else start_objection(self.worker)
+
+    @property
     def died(self) -> bool:
         """True if it ran before, and fails with the new version."""
         return bool(self.old_pid and self.error and self.exited)
 
+    def stop(self) -> None:
+        """A failure is kept, so that the other workers are started again all the same."""
+        if self.old_pid and self.stopped is None:
+            self.host.progress(f"stopping {self.worker.id} (pid {self.old_pid})")
+        self.stopped, self.error = None, ""
+        try:
+            self.stopped = stop_watcher_gracefully(self.host.processes, self.worker, self.reason)
+        except (SupervisorError, OSError) as error:
+            self.error = str(error)
+
+    def start(self) -> None:
+        """Start it for this command, unless it's running, paused or quarantined."""
+        self.new_pid, self.error = None, ""
+        self.rests = self.inactive_reason
+        if self.rests:
+            return
+        found = find_stopped(self.host.processes, self.worker)
+        if found.stopping:
+            self.rests = "it's still stopping and starts once it has exited"
+        elif found.identity is not None:
+            self.new_pid = found.identity.pid
+        else:
+            self.host.progress(f"starting {self.worker.id}")
+            processes, drive, config = self.host.processes, self.host.drive, self.host.config
+            try:
+                self.new_pid = start_watcher(processes, drive, config, self.worker, trial=self.reason).pid
+            except LaunchError as error:
+                self.error, self.exited = str(error), True
+            except (SupervisorError, OSError) as error:
+                self.error = str(error)
+
     def as_json(self) -> dict[str, Any]:
         known = {"was_running": self.old_pid is not None, "old_pid": self.old_pid, "new_pid": self.new_pid}
-        how = stop_details(self.stopped) if self.stopped is not None else {}
-        return {**known, **how, "rests": self.rests or None, "error": self.error or None}
+        ending = stop_details(self.stopped) if self.stopped is not None else {}
+        return {**known, **ending, "rests": self.rests or None, "error": self.error or None}
+
+    def __str__(self) -> str:
+        """`OrionMX is running (pid 12)`, `OrionMX wasn't started: paused by ann …`."""
+        worker_id = self.worker.id
+        if self.error:
+            return f"{worker_id} couldn't be started"
+        if self.worker.quarantined:
+            runs = f", and still runs the code that it was started with (pid {self.old_pid})" if self.old_pid else ""
+            return f"{worker_id} was left alone: it's quarantined in the configuration{runs}"
+        if self.new_pid is None:
+            return f"{worker_id} wasn't started: {self.rests.rstrip('.')}"
+        killed = self.stopped is not None and self.stopped.ending is Ending.KILLED
+        late = "; the old process didn't stop in time and was killed" if killed else ""
+        return f"{worker_id} is running (pid {self.new_pid}{late})"
 
 
-def change_code(
+def update_code(host: HostContext, job: Job) -> Outcome:
+    """Bring the code to its remote branch, and for `update-deps` install its requirements.
+
+    A fast-forward if possible, a merge if there are local commits, or a reset on request. An update that would fail is
+    refused before a worker is stopped. If a worker fails with the new code, or an installation fails, code and packages
+    are restored. Without new commits, no worker is stopped, but one that should run is started.
+    """
+    return _change_code(host, job, _apply_update, put_back=_put_back)
+
+
+update_code_deps = update_code
+
+
+def rollback_code(host: HostContext, job: Job) -> Outcome:
+    """Revert the newest commits, newest first, each with a new commit that names the requester.
+
+    A rollback that would surely fail is refused before a worker is stopped. If a revert fails anyway, the rollback
+    stops there: the earlier reverts stay, and the checkout is clean. A rollback stays even if a worker fails with it;
+    an undo reverses it.
+    """
+    try:
+        outcome = _change_code(host, job, _apply_rollback, pushes=True)
+    except SupervisorError as error:  # no worker was stopped
+        outcome = Outcome.failed(str(error), refused=True)
+    if not {"refused", "survivors"} & outcome.details.keys():
+        return outcome
+    head = versions(host, [host.config.worker(job.worker_id)]).get(job.worker_id, "")
+    unchanged = {"starting_commit": head, "final_commit": head, "before": head, "after": head, "success": False}
+    unchanged |= {"commits_reverted": 0, "reverted_commits": [], "failed_commit": None}
+    return replace(outcome, details={**unchanged, "error": outcome.error, "label": job.label, **outcome.details})
+
+
+def undo_code(host: HostContext, job: Job) -> Outcome:
+    """Reverse an update or a rollback with one commit that restores every file. Refused if the code has changed since.
+
+    An undo stays even if a worker fails with it: the worker ran with this code before.
+    """
+    return _change_code(host, job, _apply_undo, pushes=True)
+
+
+def _change_code(
     host: HostContext,
     job: Job,
-    site: Checkout,
-    plan: CodePlan,
-    apply: Callable[[], CodeResult],
+    apply: Callable[[Change], Outcome],
     *,
-    put_back: PutBack | None = None,
-    push_commits: bool = False,
+    put_back: Callable[[Change, str], Outcome] | None = None,
+    pushes: bool = False,
 ) -> Outcome:
-    """Stop the workers of a checkout, change its code, and start them again, also after a failure.
+    """Change the code of a checkout, and restart its workers.
 
-    1. Look at all workers, and refuse if one couldn't be started afterwards. Quarantined ones are left alone.
-    2. Stop them. If one doesn't stop, start the others again and change nothing.
-    3. Check the code again, and `apply`, which changes nothing if it raises a `SupervisorError`.
-    4. Start them. If one that ran before fails with the new code, stop them, `put_back` the old code, and start again.
-    5. Push the new commits if `push_commits` is set and it's configured.
+    1. Plan. Refuse if the plan isn't the approved one, or if a dry run of an update fails.
+    2. Look at all workers, and refuse if one couldn't be started afterwards. Quarantined ones are left alone.
+    3. Stop them. If one doesn't stop, start the others again and change nothing.
+    4. Check the code again, and `apply`. An error of it means that nothing was changed.
+    5. Start them. If one that ran before fails with the new code, stop them, `put_back` the old code, and start again.
+    6. Push the new commits if that's configured, and pack the repository.
     """
-    turns, left_alone = [], []
-    for worker in site.workers:
+    # 1
+    checkout = checkout_of(host, host.config.worker(job.worker_id))
+    if earlier := _sibling_outcome(host, job, checkout):
+        return earlier
+    host.progress(f"checking {checkout.code.remote} for new commits" if put_back else "checking the code")
+    plan = plan_job(host, job, checkout)
+    if put_back:  # a rollback does its reverts aside anyway, and stops at the first that fails
+        plan = try_plan(host, checkout, plan)
+    if plan.untried:
+        log.warning("%s", plan.untried)
+    if plan.conflict:
+        raise CodeRefused(
+            f"{plan.conflict} Nothing was changed, and no worker was stopped.",
+            remedy="Merge them by hand, or drop the local commits: update --reset.",
+        )
+    if plan.does_nothing:
+        return _change_nothing(Change(host, job, checkout, plan))
+    with ExitStack() as locks:
+        environments: Sequence[PythonEnvironment] = ()
+        if plan.installs:
+            host.progress("checking the installed packages")
+            environments = locks.enter_context(locked_environments(host, checkout))
+        change = Change(host, job, checkout, plan, environments)
+        # 2
+        restarts, left_alone = _look_at_workers(change)
+        # 3
+        _run_concurrently(restarts, WorkerRestart.stop)
+        if kept := [restart for restart in restarts if not restart.stopped]:
+            reports = [(restart, restart.stopped, restart.error) for restart in kept]
+            _run_concurrently(restarts, WorkerRestart.start)
+            details = {"workers": {restart.worker.id: restart.as_json() for restart in restarts}, "label": job.label}
+            for _, report, _ in reports:
+                if report is not None:
+                    return stuck(report, details, "Its code wasn't changed.")
+            why = " ".join(f"{restart.worker.id} couldn't be stopped: {error}" for restart, _, error in reports)
+            return Outcome.failed(f"{why} Nothing was changed. {'. '.join(map(str, restarts))}.", **details)
+        # 4
+        result = _apply_safely(change, apply)
+        # 5
+        _run_concurrently(restarts, WorkerRestart.start)
+        dead = [restart for restart in restarts if restart.died]
+        if dead and put_back and result.error is None:
+            result = _return_to_old_code(change, put_back, result, restarts, dead)
+            _run_concurrently(restarts, WorkerRestart.start)
+    # 6
+    if result.error is None:
+        if pushes:
+            result = _push(change, result)
+        tidy(checkout.git)
+    return _outcome(change, result, [*restarts, *left_alone])
+
+
+def _sibling_outcome(host: HostContext, job: Job, checkout: Checkout) -> Outcome | None:
+    """The outcome of the same command for another worker of the checkout; None for the first worker.
+
+    A command changes a checkout once, whichever of its workers comes first.
+    """
+
+    def params_of(job: Job) -> dict[str, Any]:
+        return {name: value for name, value in job.params.items() if name != START_BEFORE}  # differs in each batch
+
+    for other in jobs_of_task(host, job.task_id) if host.ledger is not None else ():
+        if other.worker_id == job.worker_id or other.worker_id not in checkout.ids:
+            continue
+        if other.handler != job.handler or params_of(other) != params_of(job):
+            continue  # two flags that somebody gave the same id are two commands
+        outcome = other.outcome
+        if outcome is not None and other.state is not JobState.INTERRUPTED:
+            message = f"{outcome.details.get('message') or other.command} (done once for the shared checkout)"
+            shared = {"message": message, "together_with": other.worker_id, "label": job.label}
+            return Outcome(outcome.success, outcome.error, {**outcome.details, **shared})
+        if other.state in (JobState.STARTED, *FINAL):  # this command has the checkout, so no other is at work there
+            return Outcome.failed(
+                f"Interrupted on {other.worker_id}, which shares a checkout with {job.worker_id}. It isn't run again "
+                "automatically. Check both workers, then send the command again if needed.",
+                together_with=other.worker_id,
+            )
+    return None
+
+
+def _change_nothing(change: Change) -> Outcome:
+    """The outcome of a change that had nothing to do. An update starts workers that should run and don't."""
+    host, plan, checkout = change.host, change.plan, change.checkout
+    details = change.details(plan.head.hash)
+    if plan.command == "rollback":
+        newest = f"the newest {count(len(plan.skipped), 'commit')} of {checkout.worker.id} changed no files"
+        details |= _rollback_details(change, [], plan.head.hash)
+        return Outcome.done(**{**details, "message": f"Nothing to revert: {newest}. No worker was stopped"})
+    if plan.command == "undo":
+        same = f"the files of {checkout.worker.id} already match the state before it"
+        return Outcome.done(**{**details, "message": f"Nothing to undo: {same}"})
+    kept = f"; {_describe_kept(change)}" if plan.kept else ""
+    result = Outcome.done(**{**details, "message": f"Already up to date at {plan.head}{kept}"})
+    restarts = [WorkerRestart(host, worker, stop_reason(change.job)) for worker in checkout.workers]
+    stopped = [
+        restart
+        for restart in restarts
+        if not restart.inactive_reason
+        and host.quarantines.read(restart.worker.id) is None
+        and find_stopped(host.processes, restart.worker).presence is Presence.STOPPED
+    ]
+    if not stopped:
+        return result
+    _run_concurrently(stopped, WorkerRestart.start)
+    return _outcome(change, result, stopped)
+
+
+def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRestart]]:
+    """The workers to restart, and those that the configuration quarantines. `CodeRefused` if one couldn't be started
+    again afterwards."""
+    host = change.host
+    restarts: list[WorkerRestart] = []
+    left_alone: list[WorkerRestart] = []
+    for worker in change.checkout.workers:
         found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
         try:
             check_alone(found)
         except RefusedError as error:
             raise CodeRefused(str(error)) from None
-        turn = WorkerRestart(worker, found.identity.pid if found.identity else None)
+        restart = WorkerRestart(host, worker, stop_reason(change.job), found.identity.pid if found.identity else None)
         if worker.quarantined:
-            left_alone.append(replace(turn, rests=start_objection(worker)))
-        else:
-            turns.append(turn)
-    for turn in turns:
-        if turn.old_pid and not _why_at_rest(host, turn.worker):
+            restart.rests = start_objection(worker)
+        (left_alone if worker.quarantined else restarts).append(restart)
+    for restart in restarts:
+        if restart.old_pid and not restart.inactive_reason:
             try:
-                check_startable(host, turn.worker)
+                check_startable(host, restart.worker)
             except (SupervisorError, OSError) as error:
                 raise CodeRefused(
-                    f"Nothing was changed: {turn.worker.id} couldn't be started again afterwards. {error}"
+                    f"Nothing was changed: {restart.worker.id} couldn't be started again afterwards. {error}"
                 ) from None
-    why = stop_reason(job)
-    turns = _all_at_once(turns, lambda turn: _stop(host, turn, why))
-    if kept := [turn for turn in turns if not turn.stopped]:
-        return _not_stopped(job, kept, _all_at_once(turns, lambda turn: start_again(host, turn, why)))
-    made = _apply(site, plan, apply)
-    turns = _all_at_once(turns, lambda turn: start_again(host, turn, why))
-    dead = [turn for turn in turns if turn.died]
-    if dead and put_back and made.error is None:
-        made, turns = _without_it(host, put_back, made, turns, dead, why)
-    if made.error is None:
-        if push_commits:
-            made = _push(host, site, made)
-        tidy(site.git)
-    return _outcome(job, site, made, [*turns, *left_alone])
+    return restarts, left_alone
 
 
-def start_stopped(host: HostContext, job: Job, site: Checkout, made: CodeResult) -> Outcome:
-    """The outcome of a change that had nothing to do: workers that should run and don't are started."""
-    stopped = [
-        worker
-        for worker in site.workers
-        if not _why_at_rest(host, worker)
-        and host.quarantines.read(worker.id) is None
-        and find_stopped(host.processes, worker).presence is Presence.STOPPED
-    ]
-    if not stopped:
-        return Outcome.done(message=made.message, **made.details)
-    why = stop_reason(job)
-    return _outcome(
-        job,
-        site,
-        made,
-        _all_at_once([WorkerRestart(worker, None) for worker in stopped], lambda turn: start_again(host, turn, why)),
-    )
-
-
-def _not_stopped(job: Job, kept: Sequence[WorkerRestart], turns: Sequence[WorkerRestart]) -> Outcome:
-    """The outcome if a worker couldn't be stopped: the code isn't changed, and the others run again."""
-    details = {"workers": _workers_json(turns), "label": job.label}
-    survived = [turn.stopped for turn in kept if turn.stopped is not None]
-    if survived:
-        return stuck(survived[0], details, "Its code wasn't changed.")
-    why = " ".join(f"{turn.worker.id} couldn't be stopped: {turn.error}" for turn in kept)
-    return Outcome.failed(f"{why} Nothing was changed. {_how_they_are(turns)}.", **details)
-
-
-def _stop(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
-    """Stop one worker. A failure is kept in its entry, so that the others are started again all the same."""
-    if turn.old_pid and turn.stopped is None:
-        host.progress(f"stopping {turn.worker.id} (pid {turn.old_pid})")
-    try:
-        return replace(turn, stopped=stop_watcher_gracefully(host.processes, turn.worker, why), error="")
-    except (SupervisorError, OSError) as error:
-        return replace(turn, stopped=None, error=str(error))
-
-
-def _apply(site: Checkout, plan: CodePlan, apply: Callable[[], CodeResult]) -> CodeResult:
-    """Make the change, unless the code has changed while its workers stopped."""
-    before = ""
-    try:
-        check_unmoved(site, plan)
-        before = plan.head.hash
-        return apply()
-    except SupervisorError as error:
-        words = str(error)
-    except Exception as error:  # whatever it is, the workers wait to be started
-        log.exception("changing the code failed unexpectedly")
-        words = f"Unexpected error: {describe(error)}."
-    try:
-        after = resolve_commit(site.git, "HEAD")
-    except SupervisorError:
-        return CodeResult({}, "The state of the code is unknown", words)
-    before = before or after
-    said = describe_move("The code moved", before, after) if after != before else f"The code is still at {short(after)}"
-    return CodeResult({"before": before, "after": after}, said, words)
-
-
-def start_again(host: HostContext, turn: WorkerRestart, why: str) -> WorkerRestart:
-    """Start one worker for this command, unless it's running, paused or quarantined."""
-    worker = turn.worker
-    if rests := _why_at_rest(host, worker):
-        return replace(turn, rests=rests, new_pid=None, error="")
-    found = find_stopped(host.processes, worker)
-    if found.stopping:
-        return replace(turn, rests="it's still stopping and starts once it has exited", new_pid=None, error="")
-    if found.identity is not None:
-        return replace(turn, new_pid=found.identity.pid, error="")
-    host.progress(f"starting {worker.id}")
-    try:
-        started = start_watcher(host.processes, host.drive, host.config, worker, trial=why)
-    except LaunchError as error:
-        return replace(turn, new_pid=None, error=str(error), exited=True)
-    except (SupervisorError, OSError) as error:
-        return replace(turn, new_pid=None, error=str(error))
-    return replace(turn, new_pid=started.pid, error="")
-
-
-def _why_at_rest(host: HostContext, worker: WorkerSettings) -> str:
-    pause = host.pauses.read(worker.id)
-    return str(pause) if pause else start_objection(worker)
-
-
-def _without_it(
-    host: HostContext,
-    put_back: PutBack,
-    made: CodeResult,
-    turns: list[WorkerRestart],
-    dead: Sequence[WorkerRestart],
-    ordered: str,
-) -> tuple[CodeResult, list[WorkerRestart]]:
-    """Restore the previous version, with which the failing workers ran, and start all of them again."""
-    why = "\n".join(
-        f"{turn.worker.id} fails with the new version: {turn.error.removeprefix(f'{turn.worker.id} ')}" for turn in dead
-    )
-    host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
-    stopped = _all_at_once(turns, lambda turn: _stop(host, turn, ordered))
-    if all(turn.stopped for turn in stopped):
-        try:
-            made = put_back(why)
-        except SupervisorError as error:
-            made = replace(made, error=followed_by(why, f"Restoring the previous version failed too. {error}"))
-        except Exception as error:  # as in `_apply`
-            log.exception("restoring the previous version failed unexpectedly")
-            failed = f"Restoring the previous version failed too: {describe(error)}."
-            made = replace(made, error=followed_by(why, failed))
-    made = replace(made, details={**made.details, "failed": {turn.worker.id: turn.error for turn in dead}})
-    return made, _all_at_once(stopped, lambda turn: start_again(host, turn, ordered))
-
-
-def _push(host: HostContext, site: Checkout, made: CodeResult) -> CodeResult:
-    """Push the new commits if that's configured. A failed push doesn't fail the command."""
-    code = site.code
-    if not code.push_rollbacks or made.details["before"] == made.details["after"]:
-        return replace(made, details={**made.details, "pushed": False})
-    host.progress(f"pushing to {code.remote}")
-    try:
-        push(site.git, code.remote, code.branch)
-    except SupervisorError as error:
-        details = {**made.details, "pushed": False, "push_error": str(error)}
-        return replace(made, details=details, message=f"{made.message}. {str(error).rstrip('.')}")
-    return replace(made, details={**made.details, "pushed": True}, message=f"{made.message}. Pushed to {code.remote}")
-
-
-def _all_at_once(turns: Sequence[WorkerRestart], work: Callable[[WorkerRestart], T]) -> list[T]:
-    """Do the same for all of them concurrently, since each takes its own time to stop and start."""
+def _run_concurrently(restarts: Sequence[WorkerRestart], step: Callable[[WorkerRestart], None]) -> None:
+    """Do the same for all of them, since each takes its own time to stop and start."""
     from concurrent.futures import ThreadPoolExecutor  # seldom needed
 
-    with ThreadPoolExecutor(max_workers=len(turns) or 1, thread_name_prefix="code-change") as pool:
+    with ThreadPoolExecutor(max_workers=len(restarts) or 1, thread_name_prefix="code-change") as pool:
         # A copy of the context each, so that log lines name this command.
-        futures = [pool.submit(copy_context().run, work, turn) for turn in turns]
-        return [future.result() for future in futures]
+        for future in [pool.submit(copy_context().run, step, restart) for restart in restarts]:
+            future.result()
 
 
-def _outcome(job: Job, site: Checkout, made: CodeResult, turns: Sequence[WorkerRestart]) -> Outcome:
-    down = [turn for turn in turns if turn.error]
-    error = None
-    if down:  # first who is down, then what went wrong with the code
-        names, are = ", ".join(turn.worker.id for turn in down), "is" if len(down) == 1 else "are"
-        moved = str(made.details.get("before", "")) != str(made.details.get("after", ""))
-        undo = f" To restore the previous code: {undo_words(job)}." if moved else ""
-        reasons = [sentence(reason) for reason in (made.error, *(turn.error for turn in down)) if reason]
-        words = f"{names} couldn't be started and {are} down. {made.message}.{undo}"
-        error = " ".join([words, *reasons])
-    elif made.error:
-        error = followed_by(made.error, f"{_how_they_are(turns)}.")
+def _apply_safely(change: Change, apply: Callable[[Change], Outcome]) -> Outcome:
+    """Make the change, unless the code has changed while its workers stopped. Whatever happens, they're started."""
+    before = ""
+    try:
+        check_unmoved(change.checkout, change.plan)
+        before = change.plan.head.hash
+        return apply(change)
+    except SupervisorError as error:
+        reason = str(error)
+    except Exception as error:
+        log.exception("changing the code failed unexpectedly")
+        reason = f"Unexpected error: {describe(error)}."
+    try:
+        after = change.checkout.git.resolve("HEAD")
+    except SupervisorError:
+        return Outcome.failed(reason, message="The state of the code is unknown")
+    before = before or after
+    move = describe_move("The code moved", before, after) if after != before else f"The code is still at {short(after)}"
+    return Outcome.failed(reason, before=before, after=after, message=move)
+
+
+def _apply_update(change: Change) -> Outcome:
+    """Move the checkout to the remote's commit, and install the requirements. If that fails, restore both."""
+    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
+    git, head = checkout.git, plan.head.hash
+    remote = f"{checkout.code.remote}/{checkout.code.branch}"
+    details, message = change.details(head), f"Code already up to date at {plan.head}"
+    if not plan.leaves_code:
+        kept = {"head": keep_commit(git, job.task_id, head)}
+        move = "resetting to" if plan.drops_changes else "merging" if plan.kept else "fast-forwarding to"
+        coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
+        host.progress(f"{move} {short(plan.target)}{coming}")
+        local = ""
+        if plan.drops_changes:
+            if plan.changes:
+                kept["changes"] = keep_changes(git, job.task_id)
+            try:
+                move_forward(git, head, plan.target, drops_changes=True)
+            except GitError as error:
+                try:
+                    if kept.get("changes"):
+                        restore_changes(git, kept["changes"])
+                except GitError:
+                    raise GitError(f"{error} Uncommitted changes are kept as {kept['changes']}.") from None
+                raise
+            dropped = [count(len(plan.dropped), "local commit")] if plan.dropped else []
+            dropped += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
+            local = f"; dropped {' and '.join(dropped)} (kept under refs/supervisor/)" if dropped else ""
+        elif plan.kept:
+            with temporary_worktree(git, host.config.state_dir, head, plan.trial_paths, CHANGES) as worktree:
+                commits = f"Keeps {count(len(plan.kept), 'local commit')}."
+                merge(worktree, plan.target, f"Merge {remote}\n\n{commits}\n\n{_signature(job)}")
+                merged = worktree.resolve("HEAD")
+            move_forward(git, head, merged)
+            local = f"; {_describe_kept(change)}"
+        else:
+            move_forward(git, head, plan.target)
+        after = git.resolve("HEAD")
+        moved = f"Updated {checkout.names} by {count(plan.commit_count, 'commit')}"
+        moved = moved if plan.commit_count else f"Reset {checkout.names} to {remote}"
+        details, message = {**change.details(after), "kept_as": kept}, f"{describe_move(moved, head, after)}{local}"
+    if change.environments:
+        try:
+            packages = install_requirements(host, job.task_id, checkout, change.environments)
+        except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
+            return _put_back(change, f"Installing the requirements failed. {error}")
+        changed = list(dict.fromkeys(package for record in packages for package in record["changed"]))
+        installed = f"Packages: {list_names(changed, NAMED_PACKAGES)}"
+        message += f". {installed if changed else 'All requirements were already installed'}"
+        details["packages"] = packages
+    return Outcome.done(**details, message=message)
+
+
+def _put_back(change: Change, why: str) -> Outcome:
+    """Restore the previous code with its uncommitted changes, and the packages; `why` becomes the error.
+
+    The code comes first, because packages may be installed from its folders. If that fails, the packages are restored
+    all the same.
+    """
+    plan, checkout = change.plan, change.checkout
+    git, head, after = checkout.git, plan.head.hash, plan.head.hash
+    details: dict[str, Any] = {}
+    if change.environments:
+        change.host.progress("restoring the code and the packages")
+    message = f"The code is still at {short(head)}"
+    error = followed_by(why, f"{message}.")
+    if not plan.leaves_code:
+        try:
+            details["tried"] = git.resolve("HEAD")
+            move_back(git, details["tried"], head)
+            if changes := kept_changes(git, change.job.task_id):
+                restore_changes(git, changes)
+            message = f"Restored the code of {checkout.names} to {short(head)}"
+            error = followed_by(why, f"{message}.")
+        except (SupervisorError, OSError) as failure:
+            if not change.environments:
+                raise
+            try:
+                after = git.resolve("HEAD") or head
+            except SupervisorError:
+                after = head
+            unknown = "Couldn't tell whether the code was restored"
+            message = describe_move("The code moved", head, after) if after != head else unknown
+            error = followed_by(why, f"Restoring the code failed too. {failure}")
+    if change.environments:
+        results = dict.fromkeys(environment.restore() for environment in change.environments)
+        error = followed_by(error, " ".join(results))
+    return Outcome.failed(error, **{**change.details(after), **details, "message": message})
+
+
+def _return_to_old_code(
+    change: Change,
+    put_back: Callable[[Change, str], Outcome],
+    result: Outcome,
+    restarts: Sequence[WorkerRestart],
+    dead: Sequence[WorkerRestart],
+) -> Outcome:
+    """Stop all workers, and restore the previous version, with which the failing ones ran."""
+    why = "\n".join(
+        f"{restart.worker.id} fails with the new version: {restart.error.removeprefix(f'{restart.worker.id} ')}"
+        for restart in dead
+    )
+    errors = {restart.worker.id: restart.error for restart in dead}
+    change.host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
+    _run_concurrently(restarts, WorkerRestart.stop)
+    if all(restart.stopped for restart in restarts):
+        try:
+            result = put_back(change, why)
+        except Exception as error:
+            reason = f" {error}"
+            if not isinstance(error, SupervisorError):
+                log.exception("restoring the previous version failed unexpectedly")
+                reason = f" Unexpected error: {describe(error)}."
+            failed = followed_by(why, f"Restoring the previous version failed too.{reason}")
+            result = replace(result, success=False, error=failed)
+    return replace(result, details={**result.details, "failed": errors})
+
+
+def _apply_rollback(change: Change) -> Outcome:
+    """Revert the commits in a temporary worktree, up to the first that fails; then move the checkout once."""
+    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
+    git, head = checkout.git, plan.head.hash
+    keep_commit(git, job.task_id, head)
+    reverted: list[Commit] = []
+    after, commit = head, plan.commits[0]
+    failure: SupervisorError | None = None
+    try:
+        with temporary_worktree(git, host.config.state_dir, head, plan.trial_paths, CHANGES) as worktree:
+            for number, commit in enumerate(plan.commits, 1):
+                host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
+                # The message begins with git's own, so that every tool recognizes it.
+                towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
+                reverts = f"This reverts commit {commit.hash}{towards}."
+                revert(worktree, commit, f'Revert "{commit.subject}"\n\n{reverts}\n\n{_signature(job)}')
+                after = worktree.resolve("HEAD")
+                reverted.append(commit)
+    except SupervisorError as error:
+        failure = error
+    try:
+        if reverted:
+            move_forward(git, head, after)
+    except SupervisorError as error:
+        failure, reverted, commit = error, [], plan.commits[0]
+    if failure is None:
+        message = f"Rolled back {checkout.names} by {count(len(reverted), 'commit')}"
+        if plan.skipped:
+            message += f", skipping {', '.join(map(str, plan.skipped))} without changes"
+        details = {**change.details(after), **_rollback_details(change, reverted, after)}
+        return Outcome(success=True, details={**details, "message": describe_move(message, head, after)})
+    after = git.resolve("HEAD") or head
+    stayed = f"{count(len(reverted), 'newer commit')} stayed reverted" if reverted else "nothing was reverted"
+    them = "it" if len(reverted) == 1 else "them"
+    again = f" To bring {them} back: undo {checkout.worker.id} {job.task_id}." if reverted else ""
+    reason = f"{failure} The rollback stopped there: {stayed}.{again}"
+    details = {**change.details(after), **_rollback_details(change, reverted, after), "files": [], "file_count": 0}
+    details |= {"failed_commit": commit.hash, "success": False, "error": reason}
+    details["message"] = describe_move("The rollback stopped partway", head, after)
+    return Outcome(success=False, error=reason, details=details)
+
+
+def _rollback_details(change: Change, reverted: Sequence[Commit], after: str) -> dict[str, Any]:
+    return {
+        "starting_commit": change.plan.head.hash,
+        "commits_reverted": len(reverted),
+        "reverted_commits": [commit.hash for commit in reverted],
+        "skipped_commits": [commit.hash for commit in change.plan.skipped],
+        "failed_commit": None,
+        "final_commit": after,
+        "success": True,
+        "error": None,
+        "commits": commits_json(reverted),
+        "commit_count": len(reverted),
+        "notes": list(change.plan.notes),
+    }
+
+
+def _apply_undo(change: Change) -> Outcome:
+    """Make the commit, fast-forward to it, and restore the packages that the undone update installed."""
+    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
+    git, head = checkout.git, plan.head.hash
+    keep_commit(git, job.task_id, head)
+    host.progress(f"undoing {plan.undone_task_id}: restoring the files of {short(plan.target)}")
+    message = f"Undid {plan.undone} {plan.undone_task_id} of {' and '.join(checkout.ids)}"
+    tree, after = git.tree(plan.target), head
+    if tree == git.tree(head):  # it installed something and brought no code
+        message += f". No files changed; the code is at {short(head)}"
+    else:
+        subject = f"Undo {plan.undone} ({plan.undone_task_id})"
+        restores = f"Restores every file to commit {plan.target}."
+        after = commit_tree(git, tree, f"{subject}\n\n{restores}\n\n{_signature(job)}")
+        move_forward(git, head, after)
+        message += f". Commit {short(after)} restores every file to {short(plan.target)}"
+    packages = ""
+    if plan.packages:
+        host.progress("restoring the packages")
+        try:
+            packages = restore_recorded(host, checkout, plan.packages).rstrip(".")
+        except SupervisorError as error:
+            packages = f"Couldn't tell whether the packages were restored: {error}".rstrip(".")
+        message += f". {packages}"
+    return Outcome.done(**change.details(after), packages_said=packages or None, message=message)
+
+
+def _signature(job: Job) -> str:
+    return f"Requested by {job.audit_label}.\n\n{TASK}: {job.task_id}\n"
+
+
+def _describe_kept(change: Change) -> str:
+    kept = change.plan.kept
+    are = "isn't" if len(kept) == 1 else "aren't"
+    return f"kept {count(len(kept), 'local commit')} that {are} on {change.checkout.code.remote}"
+
+
+def _push(change: Change, result: Outcome) -> Outcome:
+    """Push the new commits if that's configured. A failed push doesn't fail the command."""
+    code, details, message = change.checkout.code, result.details, result.details["message"]
+    if not code.push_rollbacks or details["before"] == details["after"]:
+        return replace(result, details={**details, "pushed": False})
+    change.host.progress(f"pushing to {code.remote}")
+    try:
+        push(change.checkout.git, code.remote, code.branch)
+    except SupervisorError as error:
+        message = f"{message}. {str(error).rstrip('.')}"
+        return replace(result, details={**details, "pushed": False, "push_error": str(error), "message": message})
+    return replace(result, details={**details, "pushed": True, "message": f"{message}. Pushed to {code.remote}"})
+
+
+def _outcome(change: Change, result: Outcome, restarts: Sequence[WorkerRestart]) -> Outcome:
+    """The outcome with its workers: first who is down, then what went wrong with the code."""
+    down = [restart for restart in restarts if restart.error]
+    message, error = result.details["message"], None
+    states = ". ".join(map(str, restarts))
+    if down:
+        names, are = ", ".join(restart.worker.id for restart in down), "is" if len(down) == 1 else "are"
+        moved = result.details.get("before") != result.details.get("after")
+        undo = f" To restore the previous code: {undo_command(change.job)}." if moved else ""
+        reasons = [sentence(reason) for reason in (result.error, *(restart.error for restart in down)) if reason]
+        error = " ".join([f"{names} couldn't be started and {are} down. {message}.{undo}", *reasons])
+    elif result.error:
+        error = followed_by(result.error, f"{states}.")
+    checkout = change.checkout
     details = {
-        **made.details,
-        "message": f"{made.message}. {_how_they_are(turns)}",
-        "label": job.label,
-        "checkout": str(site.top),
-        "workers": _workers_json(turns),
-        "commit_page": commit_page_of(site.git, site.code.remote) or None,
+        **result.details,
+        "message": f"{message}. {states}",
+        "label": change.job.label,
+        "checkout": str(checkout.top),
+        "workers": {restart.worker.id: restart.as_json() for restart in restarts},
+        "commit_page": checkout.git.commit_page(checkout.code.remote) or None,
         "success": error is None,
         "error": error,
     }
     return Outcome(error is None, error, details)
 
 
-def _how_they_are(turns: Sequence[WorkerRestart]) -> str:
-    """`OrionMX is running (pid 12)`, `OrionMX wasn't started: paused by ann …`."""
-    parts = []
-    for turn in turns:
-        if turn.error:
-            parts.append(f"{turn.worker.id} couldn't be started")
-        elif turn.worker.quarantined:
-            runs = f", and still runs the code that it was started with (pid {turn.old_pid})" if turn.old_pid else ""
-            parts.append(f"{turn.worker.id} was left alone: it's quarantined in the configuration{runs}")
-        elif turn.new_pid is None:
-            parts.append(f"{turn.worker.id} wasn't started: {turn.rests.rstrip('.')}")
-        else:
-            killed = turn.stopped is not None and turn.stopped.ending is Ending.KILLED
-            late = "; the old process didn't stop in time and was killed" if killed else ""
-            parts.append(f"{turn.worker.id} is running (pid {turn.new_pid}{late})")
-    return ". ".join(parts)
-
-
-def _workers_json(turns: Iterable[WorkerRestart]) -> dict[str, Any]:
-    return {turn.worker.id: turn.as_json() for turn in turns}
-
-
-def undo_words(job: Job) -> str:
+def undo_command(job: Job) -> str:
     """The command that reverses this one. An undo can't be undone, but it's a commit like any other."""
     if job.handler == "undo_code":
         return f"rollback {job.worker_id} 1"

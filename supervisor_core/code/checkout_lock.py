@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from supervisor_core.code.git.history import top_of
+from supervisor_core.code.git import top_of
 from supervisor_core.commands.catalog import by_handler
 from supervisor_core.commands.definitions import Tier
 from supervisor_core.common.errors import RefusedError

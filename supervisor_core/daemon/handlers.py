@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from supervisor_core.added_commands import longest_run, run_added
-from supervisor_core.code.git.changes import OPERATION_SECONDS
-from supervisor_core.code.packages.pip import READING_SECONDS
-from supervisor_core.code.rollback import rollback_code
-from supervisor_core.code.undo import undo_code
-from supervisor_core.code.update import update_code, update_code_deps
+from supervisor_core.code.change import rollback_code, undo_code, update_code, update_code_deps
+from supervisor_core.code.git_changes import OPERATION_SECONDS
+from supervisor_core.code.packages import READING_SECONDS
 from supervisor_core.commands.catalog import CATALOG, by_handler
 from supervisor_core.commands.command import Outcome
 from supervisor_core.config.load import SupervisorConfig

@@ -16,7 +16,7 @@ from typing import Any
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
-from supervisor_core.code.git.head import versions
+from supervisor_core.code.git import versions
 from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import LedgerUnavailable

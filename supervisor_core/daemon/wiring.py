@@ -71,12 +71,12 @@ def build_code_reader(parts: DaemonContext) -> CodeReader:
         return replace(parts.host, ledger=parts.ledger)
 
     def commits(worker_ids: Sequence[str], most: int) -> Sequence[Commit]:
-        from supervisor_core.code.preview import recent_commits  # late: a shell that only sends must not pay for it
+        from supervisor_core.code.planning import recent_commits  # late: a shell that only sends must not pay for it
 
         return recent_commits(host(), worker_ids, most)
 
     def find(worker_ids: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
-        from supervisor_core.code.preview import find_commit
+        from supervisor_core.code.planning import find_commit
 
         return find_commit(host(), worker_ids, name, most)
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
-from supervisor_core.code.git.runner import Git, GitError, NoCheckoutError, git_version
+from supervisor_core.code.git import Git, GitError, NoCheckoutError, git_version
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.raw import ENV_FILE
 from supervisor_core.daemon.environment import FOLDERS

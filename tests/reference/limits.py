@@ -15,7 +15,7 @@ from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
 from supervisor_core.alerts.incoming import MOST_FIRING
 from supervisor_core.alerts.outside import deadman, sender, transport
-from supervisor_core.code import preview
+from supervisor_core.code import planning
 from supervisor_core.commands import flags
 from supervisor_core.commands.catalog import CATALOG, MAX_REASON
 from supervisor_core.commands.labels import MAX_LABEL
@@ -108,7 +108,7 @@ def _commands() -> Rows:
     yield "Duration of a mute", f"{duration(muted.low)} to {duration(muted.high)}"
     yield "Schedules of a host", f"{schedules.MOST}"
     yield "Steps of a job that are kept", f"{model.MOST_PROGRESS}, each of {model.PROGRESS_WORDS} characters"
-    yield "Preview of a code change", f"{duration(preview.PREVIEW_SECONDS)}, however many checkouts"
+    yield "Preview of a code change", f"{duration(planning.PREVIEW_SECONDS)}, however many checkouts"
     yield "Time limit of a custom command", f"up to {duration(LONGEST_SECONDS)}"
     yield "Output of a custom command", f"{size(MOST_BYTES)}; {SHOWN:,} characters in {SHOWN_LINES} lines are shown"
     yield "Approved command that can't start yet", f"expires after {duration(execution.PATIENCE)}"

@@ -1,10 +1,10 @@
-"""Watching a worker after its code was changed, decided purely: what was changed, for whom, and what came of it.
+"""The watch after a code change, decided purely: the change, its workers, and the verdict on each of them.
 
-    watching ─→ well         until the end, as `status` says it
-        ├─→ degraded         it is not well, or did not keep running
-        │      └─→ recovered    it is well again, and with the same code
+    watching ─→ well         healthy at the end, as `status` has it
+        ├─→ degraded         unhealthy, or it didn't keep running
+        │      └─→ recovered    healthy again, with the same code
         ├─→ overtaken        another command has changed the code since
-        └─→ ended            nothing can be said any more: somebody paused it, it was removed, nobody watched
+        └─→ ended            nothing more can be said: it was paused or removed, or no supervisor ran
 
 Only `watching` and `degraded` can move, so each of the others happens once. Nothing here changes the code back.
 """
@@ -24,13 +24,15 @@ from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun, from_outside
 
 LATE = timedelta(minutes=1)
-"""Who looks so long after the end has not watched: what is so then may have come of anything."""
+"""A look so long after the end proves nothing: anything may have happened since."""
 
 STEADY = timedelta(minutes=1)
-"""A worker that had degraded is well again once it has kept running for so long."""
+"""A degraded worker has recovered once it has kept running for so long."""
 
 FOLLOWED = timedelta(days=7)
-"""So long a worker that has degraded is looked at for its recovery."""
+"""A degraded worker's recovery is looked for this long."""
+
+WHAT = {"update_code": "the update", "update_code_deps": "the update", "rollback_code": "the rollback"}
 
 
 class BakeState(StrEnum):
@@ -55,29 +57,27 @@ class Bake:
     until: datetime
     state: BakeState = BakeState.WATCHING
     decided_at: datetime | None = None
-    """When it came to its end."""
     reason: str = ""
-    """Why it ended so, as words without a stop; empty while it is watched, and where it is well."""
+    """Why it ended so, without a period; empty while it's watched, and if it's well."""
 
 
 class WatchedWorker(NamedTuple):
-    """How a watched worker is at the moment, as `status` judges it."""
+    """The current state of a watched worker, as in `status`."""
 
     state: WorkerState
     health: Health
     fine: bool
     reason: str
     started_at: datetime | None = None
-    """Since when its process lives."""
     paused: bool = False
     wanted: bool = True
-    """False where a person has it at rest by the configuration: not enabled, or quarantined there."""
+    """False if the configuration keeps it from running: not enabled, or quarantined there."""
     given_up: bool = False
-    """Quarantined because it could not live."""
+    """Quarantined because it didn't keep running."""
     started_again_at: datetime | None = None
-    """When it was last started by itself, after it had ended or hung."""
+    """The last automatic start, after it had exited or hung."""
     lives: tuple[WorkerRun, ...] = ()
-    """Its last lives that ended by themselves, the newest last."""
+    """Its last runs that ended on their own, newest last."""
 
 
 def watched_elsewhere(document: Mapping[str, Any]) -> WatchedWorker:
@@ -98,64 +98,84 @@ def watched_elsewhere(document: Mapping[str, Any]) -> WatchedWorker:
 
 
 class BakeVerdict(NamedTuple):
-    """Where a bake goes from watching, and why."""
-
     state: BakeState
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class BakedChange:
-    """What a command that has ended did to the code under its workers."""
+class CodeChange:
+    """A finished command's change of the code, or of its packages, under its workers."""
 
     task_id: str
     worker_id: str
+    handler: str
     at: datetime
+    before: str
+    after: str
+    packages: tuple[Mapping[str, Any], ...]
+    """The packages that it installed, by environment."""
+    uncommitted: str
+    """The backup ref of the uncommitted changes that it discarded."""
     touched: frozenset[str]
-    """Who runs from there."""
-    run_with_it: tuple[str, ...]
-    """Who was started with it, by a command that succeeded; not who rests."""
+    """All workers of the checkout."""
+    started: tuple[str, ...]
+    """The workers that were started with it, if it succeeded."""
+
+    @property
+    def what(self) -> str:
+        return WHAT.get(self.handler, "the undo")
 
 
-def change_of(job: Job) -> BakedChange | None:
+def change_of(job: Job) -> CodeChange | None:
     """The change that this job made; None if the code and its packages are as before."""
     if job.outcome is None or job.finished_at is None:
         return None
     details = job.outcome.details
-    packages = details.get("packages")
-    installed = isinstance(packages, list) and any(isinstance(one, Mapping) and one.get("changed") for one in packages)
-    if details.get("before") == details.get("after") and not details.get("packages_said") and not installed:
+    before, after = str(details.get("before") or ""), str(details.get("after") or "")
+    records = details.get("packages")
+    records = records if isinstance(records, list) else []
+    packages = tuple(record for record in records if isinstance(record, Mapping) and record.get("changed"))
+    if before == after and not packages and not details.get("packages_said"):
         return None
-    turns = details.get("workers")
-    turns = turns if isinstance(turns, Mapping) else {}
-    started = [name for name, turn in turns.items() if isinstance(turn, Mapping) and turn.get("new_pid") is not None]
-    return BakedChange(
+    restarts = details.get("workers")
+    restarts = restarts if isinstance(restarts, Mapping) else {}
+    started = sorted(
+        worker_id
+        for worker_id, restart in restarts.items()
+        if isinstance(restart, Mapping) and restart.get("new_pid") is not None
+    )
+    return CodeChange(
         job.task_id,
         job.worker_id,
+        job.handler,
         job.finished_at,
-        frozenset({job.worker_id, *turns}),
-        tuple(sorted(started)) if job.outcome.success else (),
+        before,
+        after,
+        packages,
+        str((details.get("kept_as") or {}).get("changes") or ""),
+        frozenset({job.worker_id, *restarts}),
+        tuple(started) if job.outcome.success else (),
     )
 
 
-def overtakes(change: BakedChange, bake: Bake) -> bool:
-    """Whether this worker runs with something else since."""
+def overtakes(change: CodeChange, bake: Bake) -> bool:
+    """True if the watched worker runs with other code since this change."""
     return change.task_id != bake.task_id and bake.worker_id in change.touched and change.at > bake.since
 
 
 def recovered(bake: Bake, worker: WatchedWorker | None, now: datetime) -> bool:
-    """Whether a worker that had degraded is well again: it runs and has been steady for long enough."""
+    """True if a degraded worker runs again, and has been steady for long enough."""
     if worker is None or not worker.fine or worker.paused or worker.state is not WorkerState.RUNNING:
         return False
-    begun = max(each for each in (bake.decided_at, worker.started_at, bake.since) if each is not None)
-    return now - begun >= STEADY
+    steady_since = max(moment for moment in (bake.decided_at, worker.started_at, bake.since) if moment is not None)
+    return now - steady_since >= STEADY
 
 
 def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timedelta) -> BakeVerdict | None:
-    """Where this bake goes; None while it goes on. `worker` is None if it's no longer configured.
+    """The verdict on this worker; None while the watch continues. `worker` is None if it's no longer configured.
 
-    Within the `grace` after its start a worker isn't judged by its health, even beyond the end of the bake; one that
-    doesn't keep running is judged at once. Only what is known counts against it: the drive may be away, a signal from
+    Within the `grace` after its start a worker isn't judged by its health, even beyond the end of the watch; one that
+    doesn't keep running is judged immediately. Only known facts count against it: the drive may be away, a signal from
     outside may stop or kill it.
     """
     over = now >= bake.until
@@ -168,8 +188,8 @@ def judge(bake: Bake, worker: WatchedWorker | None, now: datetime, grace: timede
     failures = [run for run in worker.lives if run.failed and run.ended_at > bake.since]
     killed = bool(failures) and all(run.exit_code is not None and from_outside(run) for run in failures)
     if killed and worker.state is not WorkerState.RUNNING:
-        words = f"it was killed from outside {times(len(failures))}, which doesn't point to its code"
-        return BakeVerdict(BakeState.ENDED, words) if over or worker.given_up else None
+        reason = f"it was killed from outside {times(len(failures))}, which doesn't point to its code"
+        return BakeVerdict(BakeState.ENDED, reason) if over or worker.given_up else None
     if not killed:
         down = worker.given_up or worker.state in (WorkerState.BACKING_OFF, WorkerState.QUARANTINED, WorkerState.STUCK)
         if down or (worker.state is WorkerState.STOPPED and not worker.fine):

@@ -17,10 +17,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, select, tuple_
 
-from supervisor_core.code.git.changes import delete_kept_ref, kept_refs, task_ids_of_ref
-from supervisor_core.code.git.history import top_of
-from supervisor_core.code.git.runner import Git
-from supervisor_core.code.git.worktree import remove_stale_trials
+from supervisor_core.code.git import Git, top_of
+from supervisor_core.code.git_changes import delete_kept_ref, kept_refs, remove_stale_worktrees, task_ids_of_ref
 from supervisor_core.commands.addresses import Address
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
@@ -170,7 +168,7 @@ def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
 
 
 def _trials(git: Git, state_dir: Path) -> Pieces:
-    remove_stale_trials(git, state_dir)
+    remove_stale_worktrees(git, state_dir)
     yield 0, False
 
 

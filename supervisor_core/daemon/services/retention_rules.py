@@ -26,7 +26,7 @@ from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
 from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.code.packages.environments import FOLDER as PACKAGES
+from supervisor_core.code.packages import FOLDER as PACKAGES
 from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.addresses import SEPARATOR, is_address
 from supervisor_core.commands.definitions import CODE_HANDLERS

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from supervisor_core.code.git.runner import NAMED_CHANGES, Git, NoCheckoutError, git_version
+from supervisor_core.code.git import NAMED_CHANGES, Git, NoCheckoutError, git_version
 from supervisor_core.commands.flags import parse_name
 from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import WorkerSettings
@@ -292,12 +292,11 @@ def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
     told = {"path": worker.code.path, "version": git_version()}
     try:
         git, code = Git(worker.code.path), worker.code
-        state, distance = git.state(), git.distance(code.remote, code.branch)
+        state = git.state()
+        ahead, behind = git.distance(code.remote, code.branch)
     except NoCheckoutError as error:
         return {**told, "checkout": False, "message": error.message}
-    from supervisor_core.code.git.history import commits  # late, as GitPython is slow to import
-
-    newest = commits(git, state.head, most=1, first_parents=True)[0] if state.head else None
+    newest = git.commit(state.head) if state.head else None
     return {
         **told,
         "checkout": True,
@@ -312,6 +311,6 @@ def _git(_: HostContext, worker: WorkerSettings, __: Masking) -> dict[str, Any]:
         "changes": [*state.changes, *state.untracked][:NAMED_CHANGES],
         "under_way": state.under_way,
         "compared_with": f"{code.remote}/{code.branch}",
-        "ahead": distance.ahead,
-        "behind": distance.behind,
+        "ahead": ahead,
+        "behind": behind,
     }

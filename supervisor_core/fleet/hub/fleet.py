@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from supervisor_core.code.change_plan import Commit
-from supervisor_core.code.preview import PREVIEW_SECONDS
+from supervisor_core.code.planning import PREVIEW_SECONDS
 from supervisor_core.code.watch.rules import WatchedWorker, watched_elsewhere
 from supervisor_core.commands.addresses import Address, address_of, by_host, is_address
 from supervisor_core.commands.command import Command

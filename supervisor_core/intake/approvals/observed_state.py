@@ -170,7 +170,7 @@ def observer(host: Callable[[], HostContext]) -> Observe:
     """Observes through the doors of this host, with the configuration that is in force at the time."""
 
     def observe(command: Command) -> Previews:
-        from supervisor_core.code.preview import preview  # late: a shell that only sends must not pay for it
+        from supervisor_core.code.planning import preview  # late: a shell that only sends must not pay for it
 
         doors = host()
         if CATALOG.on_record(command.name).tier is Tier.CODE:
@@ -182,7 +182,7 @@ def observer(host: Callable[[], HostContext]) -> Observe:
 
 def _of_worker(host: HostContext, command: Command, worker_id: str) -> dict[str, Any]:
     """For a command that changes no code: whether the worker is paused, and whether it may be started."""
-    from supervisor_core.code.preview import worker_now
+    from supervisor_core.code.planning import worker_now
     from supervisor_core.jobs.planned_runs import would_run
 
     settings = host.config.worker(worker_id)

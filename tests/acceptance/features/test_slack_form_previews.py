@@ -22,7 +22,7 @@ pytestmark = pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=20)
 
 HELD = """
 import sys, time, pathlib
-from supervisor_core.code import preview as previews
+from supervisor_core.code import planning as previews
 
 whole = previews.preview
 def held(host, command):

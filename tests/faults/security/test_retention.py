@@ -18,8 +18,8 @@ from msgspec import structs
 from sqlalchemy import Boolean, Integer, Table, insert, select, update
 from sqlalchemy.types import Float
 
-from supervisor_core.code.git.changes import keep_commit, kept_refs
-from supervisor_core.code.git.runner import Git
+from supervisor_core.code.git import Git
+from supervisor_core.code.git_changes import keep_commit, kept_refs
 from supervisor_core.commands.command import Issuer
 from supervisor_core.daemon import single_pass
 from supervisor_core.daemon.services import retention
@@ -334,7 +334,7 @@ def test_refs_go_with_the_jobs_of_their_commands_and_unknown_ones_stay(place: Co
         task_id = f"t{number:02}"
         do_job(place.ledger, task_id)
         keep_commit(git, task_id, code.checkout.head)
-        keep_commit(git, task_id, code.checkout.head, what="-changes")
+        keep_commit(git, task_id, code.checkout.head, suffix="-changes")
     ids = {"handler": "rollback_code", "details_json": details}
     place.ledger.write(lambda connection: connection.execute(update(tables.jobs).values(**ids)))
     keep_commit(git, "of-another-ledger", code.checkout.head)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slack_playground import Playground
-from supervisor_core.code import preview as previews
+from supervisor_core.code import planning as previews
 from supervisor_core.commands.command import Command
 from tests.support.code.checkout_homes import a_code_home
 from tests.support.code.code_hosts import a_code_place
@@ -28,7 +28,7 @@ ACCESS = {"operators": ["U0OPERATOR", "U0ONCALL"], "approvers": ["U0APPROVER"], 
 
 def patient_for(seconds: float) -> tuple[str, ...]:
     """The program that is the command line, with so much time for a preview."""
-    patience = f"from supervisor_core.code import preview as previews; previews.PREVIEW_SECONDS = {seconds}"
+    patience = f"from supervisor_core.code import planning as previews; previews.PREVIEW_SECONDS = {seconds}"
     return (
         sys.executable,
         "-c",

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.code.change_plan import TASK, count
-from supervisor_core.code.preview import Preview
+from supervisor_core.code.change_plan import TASK, CodePlan, count
 from tests.support.code.code_homes import WHO, CodeHost, a_code_host, by, kept_refs, message, picture
 from tests.support.code.commits import Files, History, differing
 from tests.support.code.histories import histories
@@ -102,9 +101,8 @@ def test_the_preview_says_what_the_rollback_does_and_the_undo_brings_all_back(
     assert picture(checkout) == before, "nothing of it is done"
     assert (seen.refused, seen.conflict, seen.ok) == ("", "", True)
     done = place.did(f"rollback {back}", state=seen.state)
-    assert seen.plan is not None
-    assert [commit.hash for commit in seen.plan.commits] == done.details["reverted_commits"]
-    assert [commit.hash for commit in seen.plan.skipped] == done.details["skipped_commits"]
+    assert [commit.hash for commit in seen.commits] == done.details["reverted_commits"]
+    assert [commit.hash for commit in seen.skipped] == done.details["skipped_commits"]
     assert touched(seen) == set(differing(before.files, picture(checkout).files))
 
     rolled_back = checkout.head
@@ -134,9 +132,9 @@ def test_more_commits_than_there_are_is_refused_and_nothing_changes(
     assert place.preview(f"rollback {back}").refused == done.error
 
 
-def touched(seen: Preview) -> set[str]:
+def touched(seen: CodePlan) -> set[str]:
     """The paths that a preview names."""
-    files = seen.plan.files if seen.plan else ()
+    files = seen.files
     return {path for change in files for path in (change.path, change.was) if path}
 
 

@@ -124,9 +124,8 @@ def test_an_undo_waits_for_whoever_installs_into_that_python(place: Place) -> No
 def test_a_preview_with_nothing_to_pull_says_what_is_installed_and_that_it_stops_them(place: Place) -> None:
     seen = place.host.preview("update-deps OrionMX")
     assert seen.ok
-    assert seen.plan
-    assert not seen.plan.does_nothing
-    assert seen.plan.installs == tuple(f"svc/{name}/requirements.txt into {place.python.python}" for name in "ab")
+    assert not seen.does_nothing
+    assert seen.installs == tuple(f"svc/{name}/requirements.txt into {place.python.python}" for name in "ab")
     assert place.python.installed_in() == [], "a preview does nothing"
     done = place.host.did("update-deps OrionMX", state=seen.state)
     assert done.details["up_to_date"]
@@ -149,8 +148,7 @@ def test_where_nobody_requires_anything_nobody_is_stopped(place: Place) -> None:
         place.host.document["workers"][name]["code"]["requirements"] = ""
     place.host.configure()
     pids = place.host.pids
-    seen = place.host.preview("update-deps OrionMX").plan
-    assert seen
+    seen = place.host.preview("update-deps OrionMX")
     assert seen.does_nothing
     assert place.host.did("update-deps OrionMX").details["up_to_date"]
     assert place.host.pids == pids

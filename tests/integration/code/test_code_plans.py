@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.views.cards.preview import preview_blocks
-from supervisor_core.code.preview import find_commit, preview_text, recent_commits
+from supervisor_core.code.change_plan import preview_text
+from supervisor_core.code.planning import find_commit, recent_commits
 from tests.support.code.code_homes import a_code_host
 from tests.support.code.code_hosts import a_code_place
 from tests.support.code.repositories import origin_and_checkout

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.git import changes as git_changing
-from supervisor_core.code.git.runner import GitError
+from supervisor_core.code import git_changes as git_changing
+from supervisor_core.code.git import GitError
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import ConfigError
 from tests.support.code.code_hosts import WORKER, CodePlace, a_code_place

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.preview import preview_text
+from supervisor_core.code.change_plan import preview_text
 from tests.support.code.code_homes import (
     WHO,
     CodeHost,
@@ -43,8 +43,7 @@ def place(tmp_path: Path, code: Clones) -> Iterator[CodeHost]:
 def test_what_is_up_to_date_touches_nobody(place: CodeHost, code: Clones) -> None:
     before, pids = picture(code.checkout), place.pids
     seen = place.preview("update")
-    assert seen.plan is not None
-    assert (seen.ok, seen.plan.does_nothing) == (True, True)
+    assert (seen.ok, seen.does_nothing) == (True, True)
     done = place.did("update")
     assert (done.details["up_to_date"], done.details["commits"]) == (True, [])
     assert done.details["before"] == done.details["after"] == STRAIGHT.head.hash
@@ -57,8 +56,7 @@ def test_it_goes_straight_forward_where_it_can(place: CodeHost, code: Clones) ->
     seen = place.preview("update")
     assert code.checkout.head == old
     done = place.did("update", state=seen.state)
-    assert seen.plan is not None
-    assert [commit.hash for commit in seen.plan.commits] == [newest]
+    assert [commit.hash for commit in seen.commits] == [newest]
     assert (code.checkout.head, code.checkout.status()) == (newest, "")
     assert kept_refs(code.checkout) == {done.task_id: old}
     assert place.pids == [done.details["workers"]["OrionMX"]["new_pid"]] != [pid]
@@ -69,9 +67,8 @@ def test_a_merge_keeps_a_rollback_in_force_and_says_so(place: CodeHost, code: Cl
     reverted = code.checkout.head
     newest = code.comes_in({"other.py": "print('other')\n"})
     seen = place.preview("update")
-    assert seen.plan is not None
-    assert [commit.hash for commit in seen.plan.kept] == [reverted]
-    assert any("are merged with 1 local commit" in note for note in seen.plan.notes)
+    assert [commit.hash for commit in seen.kept] == [reverted]
+    assert any("are merged with 1 local commit" in note for note in seen.notes)
     done = place.did("update new parser")
     assert code.checkout.git("rev-parse", "HEAD^1", "HEAD^2").split() == [reverted, newest]
     assert (code.checkout.folder / "src/util.py").read_text() == "def util():\n    return 1\n", "still rolled back"
@@ -103,9 +100,8 @@ def test_a_reset_goes_to_the_remote_exactly_and_keeps_what_it_drops(place: CodeH
     code.checkout.git("add", "src/staged.py")
     (code.checkout.folder / "left.log").write_text("not known to git\n")
     seen = place.preview("update --reset")
-    assert seen.plan is not None
-    assert [commit.hash for commit in seen.plan.dropped] == [own]
-    assert seen.plan.changes == ("requirements.txt", "src/staged.py")
+    assert [commit.hash for commit in seen.dropped] == [own]
+    assert seen.changes == ("requirements.txt", "src/staged.py")
     done = place.did("update --reset", state=seen.state)
     assert (code.checkout.head, code.checkout.status()) == (newest, "?? left.log")
     assert code.checkout.on_disk().keys() - code.checkout.files().keys() == {"left.log"}
@@ -285,8 +281,7 @@ def test_whatever_a_commit_is_called_nothing_of_it_reaches_a_terminal_as_it_is(p
     code.comes_in({"line\nbreak \x1b[2J.txt": "x\n"}, "Clear \x1b[2J it", "A\x1b[31mda <a@example.org>")
     seen = place.preview("update")
     assert all(line.isprintable() for line in preview_text(seen, place.host.now()))
-    assert seen.plan is not None
-    assert (seen.plan.commits[0].subject, seen.plan.commits[0].author) == (r"Clear \x1b[2J it", r"A\x1b[31mda")
+    assert (seen.commits[0].subject, seen.commits[0].author) == (r"Clear \x1b[2J it", r"A\x1b[31mda")
     (code.checkout.folder / "line\nbreak \x1b[2J.txt").write_text("in the way\n")
     assert r"would be overwritten: line\nbreak \x1b[2J.txt" in assert_refused(place, code.checkout, "overwritten")
 

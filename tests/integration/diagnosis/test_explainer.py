@@ -163,7 +163,7 @@ def test_a_change_of_the_code_by_a_neighbour_s_command_is_taken_back_by_its_name
         ):
             assert take(connection, "TestHost", step, begun)
         until = begun + timedelta(minutes=10)
-        bakes.file(connection, Bake("task_1", "OrionMX", "TestHost", "North", begun, until), begun)
+        bakes.insert_bake(connection, Bake("task_1", "OrionMX", "TestHost", "North", begun, until), begun)
 
     ledger.write(changed)
     dies(place, 1)

@@ -12,7 +12,8 @@ from typing import Any
 import yaml
 
 from supervisor_core.cli.host import approvals_of
-from supervisor_core.code.preview import Preview, preview
+from supervisor_core.code.change_plan import CodePlan
+from supervisor_core.code.planning import preview
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.commands.grammar import parse
@@ -108,7 +109,7 @@ class CodeHost:
         command = parse(words, grammar_context(self.config))
         return replace(command, params=check_params(CATALOG[command.name], {**command.params, **params}))
 
-    def preview(self, words: str) -> Preview:
+    def preview(self, words: str) -> CodePlan:
         """What it would do; of one checkout."""
         (seen,) = preview(self.host, self.command(words))
         json.dumps(seen.as_json())

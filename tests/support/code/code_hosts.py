@@ -12,8 +12,9 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.code.git.runner import Git
-from supervisor_core.code.preview import Preview, preview, preview_text
+from supervisor_core.code.change_plan import CodePlan, preview_text
+from supervisor_core.code.git import Git
+from supervisor_core.code.planning import preview
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
@@ -62,13 +63,13 @@ class CodePlace:
             pass
         return outcome
 
-    def preview(self, handler: str, params: Mapping[str, Any] | None = None) -> Preview:
+    def preview(self, handler: str, params: Mapping[str, Any] | None = None) -> CodePlan:
         """What it would do."""
         command = Command(COMMANDS[handler], workers=(WORKER,), params=params or {})
         (seen,) = preview(self.host, command)
         return seen
 
-    def all_told(self, *previews: Preview) -> bytes:
+    def all_told(self, *previews: CodePlan) -> bytes:
         """All that anybody can read of what was done: the ledger with its audit trail, result files, these previews."""
         files = [path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and path.name != "config.yaml"]
         now = datetime.now(UTC)

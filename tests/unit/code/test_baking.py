@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from supervisor_core.code.watch.rules import (
     LATE,
     Bake,
-    BakedChange,
     BakeState,
     BakeVerdict,
     WatchedWorker,
@@ -193,13 +192,14 @@ def test_a_command_has_changed_something_where_other_commits_or_packages_run(
 
 def test_who_was_started_with_it_is_watched_and_who_rests_is_not() -> None:
     change = change_of(a_job({**MOVED, "workers": {"North": RUNS, "South": RUNS, "West": RESTS}}))
-    assert change == BakedChange("task_2", "North", UNTIL, frozenset({"North", "South", "West"}), ("North", "South"))
+    assert change is not None
+    assert (change.touched, change.started) == (frozenset({"North", "South", "West"}), ("North", "South"))
 
 
 def test_a_command_that_failed_half_way_changed_the_code_and_has_nobody_watched() -> None:
     change = change_of(a_job(MOVED, success=False))
     assert change is not None
-    assert (change.run_with_it, change.touched) == ((), frozenset({"North"}))
+    assert (change.started, change.touched) == ((), frozenset({"North"}))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,9 @@ def test_a_command_that_failed_half_way_changed_the_code_and_has_nobody_watched(
     ],
 )
 def test_a_newer_change_of_the_code_that_it_runs_from_overtakes(changed: dict[str, Any], overtaken: bool) -> None:
-    change = BakedChange("task_2", "North", SINCE + SECOND, frozenset({"North"}), ("North",))
+    change = change_of(a_job(MOVED))
+    assert change is not None
+    change = replace(change, at=SINCE + SECOND)
     assert overtakes(replace(change, **changed), BAKE) is overtaken
 
 

@@ -12,12 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.code.change_plan import CodePlan, Commit, FileChange
-from supervisor_core.code.preview import SHOWN_COMMITS, SHOWN_FILES, Preview, WorkerNow, preview_text
+from supervisor_core.code.change_plan import (
+    SHOWN_COMMITS,
+    SHOWN_FILES,
+    CodePlan,
+    Commit,
+    FileChange,
+    WorkerNow,
+    preview_text,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ORION = WorkerNow("OrionMX", 4711)
+
+
+PLACE = ("/srv/watcher", "main")
 
 
 def commit(letter: str, subject: str, seconds: float = 7200, *, merge: bool = False, author: str = "Ada") -> Commit:
@@ -38,8 +48,9 @@ FILES = (
 )
 ROLLBACK = CodePlan(
     "rollback",
-    HEAD,
-    "9" * 40,
+    *PLACE,
+    head=HEAD,
+    target="9" * 40,
     commits=(HEAD, OLDER),
     commit_count=2,
     skipped=(EMPTY,),
@@ -48,8 +59,9 @@ ROLLBACK = CodePlan(
 )
 MERGE = CodePlan(
     "update",
-    OWN,
-    "9" * 40,
+    *PLACE,
+    head=OWN,
+    target="9" * 40,
     commits=(HEAD,),
     commit_count=1,
     kept=(OWN,),
@@ -57,33 +69,53 @@ MERGE = CodePlan(
     notes=("The new commits are merged with 1 local commit.",),
 )
 RESET = CodePlan(
-    "update", OWN, HEAD.hash, commits=(HEAD,), commit_count=1, dropped=(OWN,), changes=("watcher.py",), files=FILES[:1]
+    "update",
+    *PLACE,
+    head=OWN,
+    target=HEAD.hash,
+    commits=(HEAD,),
+    commit_count=1,
+    dropped=(OWN,),
+    changes=("watcher.py",),
+    files=FILES[:1],
 )
 UNDO = CodePlan(
-    "undo", OWN, HEAD.hash, commits=(OWN,), commit_count=1, files=FILES[:1], undone_task_id="t1", undone="the rollback"
+    "undo",
+    *PLACE,
+    head=OWN,
+    target=HEAD.hash,
+    commits=(OWN,),
+    commit_count=1,
+    files=FILES[:1],
+    undone_task_id="t1",
+    undone="the rollback",
 )
 INSTALLS = ("requirements.txt into /srv/orion/venv/bin/python",)
 MANY = CodePlan(
     "update",
-    HEAD,
-    "9" * 40,
+    *PLACE,
+    head=HEAD,
+    target="9" * 40,
     commits=tuple(commit("b", f"Change {number}", number) for number in range(50, 0, -1)),
     commit_count=7000,
     files=tuple(FileChange("M", f"file{number}.py") for number in range(300)),
 )
 HOSTILE = CodePlan(
     "update",
-    HEAD,
-    "9" * 40,
+    *PLACE,
+    head=HEAD,
+    target="9" * 40,
     commits=(commit("b", "Clear \x1b[2J the \u202escreen"),),
     commit_count=1,
     files=(FileChange("A", "line\nbreak.txt"), FileChange("R", "\x1b]0;title\x07", "\r")),
 )
 
 
-def preview(plan: CodePlan | None = None, *workers: WorkerNow, refused: str = "", conflict: str = "") -> Preview:
-    command = plan.command if plan else "rollback"
-    return Preview(command, "/srv/watcher", "main", workers or (ORION,), plan, refused, conflict, "5" * 64)
+REFUSED = CodePlan("rollback", *PLACE, refused="/srv/watcher has uncommitted changes: watcher.py. Commit them first.")
+
+
+def preview(plan: CodePlan, *workers: WorkerNow, conflict: str = "") -> CodePlan:
+    return replace(plan, workers=workers or (ORION,), conflict=conflict, state="5" * 64)
 
 
 PREVIEWS = {
@@ -97,13 +129,13 @@ PREVIEWS = {
     "rollback_paused": preview(ROLLBACK, WorkerNow("OrionMX", 4711, paused="paused by bob since 14:02")),
     "update_merge": preview(MERGE),
     "update_reset": preview(RESET),
-    "update_nothing": preview(CodePlan("update", HEAD, HEAD.hash)),
+    "update_nothing": preview(CodePlan("update", *PLACE, head=HEAD, target=HEAD.hash)),
     "update_deps": preview(replace(MERGE, command="update-deps", installs=INSTALLS)),
-    "update_deps_nothing": preview(CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)),
+    "update_deps_nothing": preview(CodePlan("update-deps", *PLACE, head=HEAD, target=HEAD.hash, installs=INSTALLS)),
     "update_many": preview(MANY),
     "update_hostile": preview(HOSTILE),
     "undo": preview(UNDO),
-    "refused": preview(refused="/srv/watcher has uncommitted changes: watcher.py. Commit them first."),
+    "refused": preview(REFUSED),
     "conflict": preview(MERGE, conflict="Merging 9999999 conflicts with local commits in watcher.py."),
 }
 
@@ -132,9 +164,9 @@ def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
     ]
     assert [each["hash"] for each in told["commits"]] == [HEAD.hash, OLDER.hash]
     assert told["state"] == "5" * 64
-    assert "commits" not in preview(refused="no").as_json()
+    assert "commits" not in preview(REFUSED).as_json()
 
 
 def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:
-    plan = CodePlan("update-deps", HEAD, HEAD.hash, installs=INSTALLS)
+    plan = CodePlan("update-deps", *PLACE, head=HEAD, target=HEAD.hash, installs=INSTALLS)
     assert plan.facts() != replace(plan, installs=("requirements.txt into /usr/bin/python",)).facts()

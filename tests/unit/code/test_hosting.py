@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.code.git.hosting import commit_page
+from supervisor_core.code.git import commit_page
 
 GITHUB = "https://github.com/acme/orion/commit/"
 

@@ -1,1 +1,0 @@
-"""Git: history through GitPython, changes through our own runner."""

@@ -1,1 +1,0 @@
-"""The door to pip: the packages of a worker's Python, read, installed and restored."""
