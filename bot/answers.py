@@ -36,9 +36,9 @@ from supervisor_core.common import time_zones as zones
 from supervisor_core.common.errors import SupervisorError, UsageError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
-from supervisor_core.daemon.wiring import ChatContext
 from supervisor_core.diagnosis.history import SPANS, histories
 from supervisor_core.diagnosis.reports.files import masking_of
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
 from supervisor_core.host.files import read_limited
@@ -187,20 +187,20 @@ class WorkerAnswers:
         self,
         config: SupervisorConfig,
         ledger: Ledger,
-        context: ChatContext,
+        hosts: Hosts,
         allowed: AllowedCommands,
         channels: ChannelHealth,
     ) -> None:
         self._config = config
         self._ledger = ledger
-        self._context = context
+        self._hosts = hosts
         self._allowed = allowed
         self._channels = channels
 
     async def status(self, query: Query) -> Response:
         command, request, host = query.command, query.request, self._config.supervisor.id
         wanted = set(command.workers)  # of ten thousand
-        workers = [worker for worker in await self._context.look() if worker["id"] in wanted]
+        workers = [worker for worker in await self._hosts.statuses() if worker["id"] in wanted]
         name = command.target.removeprefix(TEAM)
         pictures = await self._pictures() if command.target.startswith(TEAM) else []
         team = next((picture for picture in pictures if picture.name == name), None)
@@ -211,7 +211,7 @@ class WorkerAnswers:
 
     async def teams(self, query: Query) -> Response:
         request, pictures = query.request, await self._pictures()
-        workers = {worker["id"]: worker for worker in await self._context.look()}
+        workers = {worker["id"]: worker for worker in await self._hosts.statuses()}
         content = teams(query.command, pictures, workers, request.nonce, page_number(request.page))
         return Response(messages=(answer(request, content),))
 
@@ -223,7 +223,7 @@ class WorkerAnswers:
         """Answer the person alone, also for a mention: a worker's output isn't for the whole channel."""
         request, command = query.request, query.command
         try:
-            found = await self._context.written(command.workers, int(command.params["lines"]))
+            found = await self._hosts.newest_output(command.workers, int(command.params["lines"]))
         except SupervisorError as error:  # the configuration has changed since this was understood
             return Response(messages=(whisper(request, {"text": escape(str(error)), "blocks": []}),))
         whole = fits(found)
@@ -252,7 +252,7 @@ class WorkerAnswers:
     async def why(self, query: Query) -> Response:
         request, person = query.request, query.person
         try:
-            found = await self._context.explain(query.command.workers)
+            found = await self._hosts.explain(query.command.workers)
         except SupervisorError as error:
             return Response(messages=(answer(request, text_message(f":warning: {error_text(error)}")),))
 
@@ -266,12 +266,12 @@ class WorkerAnswers:
 def answer_handlers(
     config: SupervisorConfig,
     ledger: Ledger,
-    context: ChatContext,
+    hosts: Hosts,
     composer: MessageComposer,
     allowed: AllowedCommands,
     channels: ChannelHealth,
 ) -> Mapping[str, QueryHandler]:
-    workers = WorkerAnswers(config, ledger, context, allowed, channels)
+    workers = WorkerAnswers(config, ledger, hosts, allowed, channels)
     return {
         "audit": AuditAnswer(config, ledger, composer.link),
         "history": workers.history,

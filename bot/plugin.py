@@ -6,13 +6,12 @@ Each method imports what it needs when it is called: the doctor needs no demo, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from supervisor_core.config.load import SupervisorConfig
     from supervisor_core.config.slack_settings import SlackCredentials
-    from supervisor_core.daemon.wiring import ChatConnection
+    from supervisor_core.daemon.chat import ChatConnection
     from supervisor_core.doctor.checks import Check
     from supervisor_core.intake.approvals.rights import Rights
     from supervisor_core.storage.store import Ledger
@@ -25,12 +24,9 @@ class SlackPlugin:
         self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
     ) -> ChatConnection:
         """Prepare the Slack service; `host_rights` decides where Slack is away."""
-        from bot.service import ChatBridge, SlackService
-        from supervisor_core.daemon.wiring import ChatConnection
+        from bot.service import ChatBridge
 
-        bridge = ChatBridge(host_rights)
-        service = partial(SlackService, config, ledger, credentials, bridge)
-        return ChatConnection(bridge.check_right, bridge.answer, service)
+        return ChatBridge(config, ledger, credentials, host_rights)
 
     def checks(self) -> Sequence[Check]:
         """Slack's rows for the table of `supervisor doctor`."""

@@ -37,7 +37,8 @@ from supervisor_core.commands.definitions import Right
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.slack_settings import SlackCredentials
-from supervisor_core.daemon.wiring import Chat, ChatContext
+from supervisor_core.daemon.chat import Chat
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown, RightsUnverifiable
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.intake.approvals.service import Approvals
@@ -65,9 +66,15 @@ class ChatBridge:
     """Asks the bot from any thread but that of its event loop: whether a person still has a right, and for the answer
     of a scheduled command. While Slack isn't connected, the host's own knowledge decides about rights."""
 
-    def __init__(self, host: Rights) -> None:
-        self._host = host
+    def __init__(
+        self, config: SupervisorConfig, ledger: Ledger, credentials: SlackCredentials, host_rights: Rights
+    ) -> None:
+        self._config, self._ledger, self._credentials = config, ledger, credentials
+        self._host_rights = host_rights
         self._chat: tuple[asyncio.AbstractEventLoop, Callable[[], RequestHandlers]] | None = None
+
+    def service(self, approvals: Approvals, hosts: Hosts) -> SlackService:
+        return SlackService(self._config, self._ledger, self._credentials, self, approvals, hosts)
 
     def connected(self, handlers: Callable[[], RequestHandlers]) -> None:
         """Start to ask; call it on the event loop. The handlers change with the configuration."""
@@ -79,7 +86,7 @@ class ChatBridge:
     def check_right(self, who: Issuer, command: Command, right: Right) -> str:
         """The reason for a refusal now; empty if the person has the right."""
         if self._chat is None or not who.id.startswith(CHAT):
-            return self._host(who, command, right)
+            return self._host_rights(who, command, right)
         loop, handlers = self._chat
         user = who.id.rpartition("/")[2]
 
@@ -133,7 +140,7 @@ class SlackService(Chat):
         credentials: SlackCredentials,
         bridge: ChatBridge,
         approvals: Approvals,
-        context: ChatContext,
+        hosts: Hosts,
     ) -> None:
         if credentials.bot_token is None or credentials.app_token is None:
             raise ValueError("Slack needs both tokens")
@@ -142,7 +149,7 @@ class SlackService(Chat):
         self._ledger = ledger
         self._approvals = approvals
         self._bridge = bridge
-        self._context = context
+        self._hosts = hosts
         self._notices = ConnectionNotices(ledger, lambda: self._config)
         self._known: Identity | None = None
         self._handlers: RequestHandlers | None = None
@@ -253,7 +260,7 @@ class SlackService(Chat):
             self._client,
             self._ledger,
             self._approvals,
-            self._context,
+            self._hosts,
             AccessChecks(
                 People(
                     self._client, {who for who, _ in configured_ids(config.slack, config.teams)}, on_call=self._on_call

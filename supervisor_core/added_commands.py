@@ -87,11 +87,6 @@ def run_added(host: HostContext, job: Job) -> Outcome:
     return Outcome.done(**details)
 
 
-def longest_run(timeout: float) -> float:
-    """The most seconds from the start of an added command to its outcome."""
-    return timeout + ENDING_SECONDS
-
-
 def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
     timeout = planned.extension.timeout
     done = run_command(planned.argv, cwd=planned.folder, env=planned.env, timeout=timeout, keep_bytes=MOST_BYTES)

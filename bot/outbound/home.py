@@ -28,7 +28,7 @@ from bot.views.home import HomeData, HomePosition, HomeReader, home, plain_home,
 from supervisor_core.commands.command import Command
 from supervisor_core.common import crashpoints
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.jobs.rows import recent
 from supervisor_core.storage.outbox import PendingMessage
@@ -83,14 +83,14 @@ class HomePages:
         allowed: AllowedCommands,
         composer: MessageComposer,
         ledger: Ledger,
-        context: ChatContext,
+        hosts: Hosts,
     ) -> None:
         self._config = config
         self._access = access
         self._allowed = allowed
         self._composer = composer
         self._ledger = ledger
-        self._context = context
+        self._hosts = hosts
 
     async def compose(self, message: PendingMessage) -> HomePage:
         """The page with the current state; `UnverifiedError` while Slack doesn't say who its reader is."""
@@ -100,7 +100,7 @@ class HomePages:
         if refused is not None:
             view = refused_home(refused.words, HomeData(host, (), now))
             return HomePage(view, view)
-        workers, versions = await asyncio.gather(self._context.look(), self._context.versions())
+        workers, versions = await asyncio.gather(self._hosts.statuses(), self._hosts.versions())
 
         def read(connection: Connection) -> HomeData:
             pending = self._composer.pending_approvals(connection)

@@ -36,7 +36,7 @@ from supervisor_core.commands.targets import ALL, HOST, TEAM
 from supervisor_core.common.errors import CommandText, SupervisorError
 from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.daemon.services.monitoring import PAUSE, RESUME
-from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.intake.approvals.service import NothingToDo
 from supervisor_core.intake.submission import FindCommit, Gateway, ask_if_commit
 from supervisor_core.jobs import remote
@@ -78,13 +78,11 @@ QueryHandler = Callable[[Query], Awaitable[Response]]
 
 
 class HostAnswers:
-    def __init__(
-        self, config: SupervisorConfig, ledger: Ledger, allowed: AllowedCommands, context: ChatContext
-    ) -> None:
+    def __init__(self, config: SupervisorConfig, ledger: Ledger, allowed: AllowedCommands, hosts: Hosts) -> None:
         self._config = config
         self._ledger = ledger
         self._allowed = allowed
-        self._context = context
+        self._hosts = hosts
 
     def handlers(self) -> Mapping[str, QueryHandler]:
         return {
@@ -95,7 +93,7 @@ class HostAnswers:
         }
 
     async def _overview(self, query: Query) -> Response:
-        request, person, workers = query.request, query.person, await self._context.look()
+        request, person, workers = query.request, query.person, await self._hosts.statuses()
         host = self._config.supervisor.id
         allowed = {
             worker["id"]: [
@@ -118,7 +116,7 @@ class HostAnswers:
         """Pause or resume monitoring, and announce it in the alert channel, because it concerns everybody."""
         pauses = query.command.name == PAUSE
         try:
-            done = await self._context.monitoring(pauses, query.issuer)
+            done = await self._hosts.set_monitoring(query.issuer, paused=pauses)
         except SupervisorError as error:
             return failure(query.request, error)
         content = monitoring_changed(done, query.issuer, rests=pauses)

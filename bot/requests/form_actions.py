@@ -34,7 +34,7 @@ from supervisor_core.commands.grammar import parse, render
 from supervisor_core.commands.grammar_errors import GrammarError
 from supervisor_core.common.errors import SupervisorError, describe
 from supervisor_core.config.load import SupervisorConfig, grammar_context
-from supervisor_core.daemon.wiring import CodeReader
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.storage.envelopes import StoredEnvelope
 
 FORGOTTEN = timedelta(minutes=10)
@@ -56,7 +56,7 @@ class FormActions:
         self,
         modals: Modals,
         config: SupervisorConfig,
-        code: CodeReader,
+        hosts: Hosts,
         access: AccessChecks,
         allowed: AllowedCommands,
         commands: CommandRequests,
@@ -65,7 +65,7 @@ class FormActions:
         self._modals = modals
         self._config = config
         self._grammar = grammar_context(config, facts)
-        self._code = code
+        self._hosts = hosts
         self._access = access
         self._allowed = allowed
         self._commands = commands
@@ -204,7 +204,7 @@ class FormActions:
             return LivePreview([section(f":no_entry: {why}")])
         menu = await self._commits(command)
         try:
-            documents = await preview_in_time(self._code.preview, command)
+            documents = await preview_in_time(self._hosts.preview, command)
         except SupervisorError as error:
             return LivePreview([section(f":warning: {error_text(error)}")], menu)
         except Exception:  # the edge: the form works without a preview
@@ -219,7 +219,7 @@ class FormActions:
         if parameter is None:
             return None
         try:
-            commits = await preview_in_time(self._code.commits, command.workers, parameter.high)
+            commits = await preview_in_time(self._hosts.commits, command.workers, parameter.high)
         except Exception as error:  # noqa: BLE001 (the form works without a list, and the preview says why)
             log.warning("the commits of %s can't be listed: %s", command.target, describe(error))
             return None

@@ -23,7 +23,7 @@ from bot.requests.schedules import ScheduleCommands
 from bot.requests.votes import PendingApprovals, Votes
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.rolling.service import RollingChanges
 from supervisor_core.intake.schedules.service import Schedules
@@ -50,7 +50,7 @@ def build_handlers(
     client: AsyncWebClient,
     ledger: Ledger,
     approvals: Approvals,
-    context: ChatContext,
+    hosts: Hosts,
     access: AccessChecks,
     composer: MessageComposer,
     introductions: Introductions,
@@ -59,25 +59,25 @@ def build_handlers(
     allowed, alerts = AllowedCommands(config, access), AlertService(ledger)
     pending_approvals = PendingApprovals(ledger, composer, allowed)
     queries = {
-        **HostAnswers(config, ledger, allowed, context).handlers(),
-        **answer_handlers(config, ledger, context, composer, allowed, channels),
-        **RollingCommands(RollingChanges(ledger), context.filed).handlers(),
+        **HostAnswers(config, ledger, allowed, hosts).handlers(),
+        **answer_handlers(config, ledger, hosts, composer, allowed, channels),
+        **RollingCommands(RollingChanges(ledger), hosts.wake).handlers(),
         **AlertCommands(config, ledger, alerts).handlers(),
         APPROVALS: pending_approvals.answer,
     }
     schedules = ScheduleCommands(config, Schedules(ledger), access, queries)
-    facts = TargetFacts(context.look, context.versions)
+    facts = TargetFacts(hosts.statuses, hosts.versions)
     commands = CommandRequests(
         config=config,
         gateway=Gateway(config, ledger, approvals, facts),
-        find=context.code.find,
+        find=hosts.find_commit,
         access=access,
         handlers={**queries, **schedules.handlers()},
-        submitted=context.filed,
+        submitted=hosts.wake,
         facts=facts,
     )
     modals = Modals(client)
-    forms = FormActions(modals, config, context.code, access, allowed, commands, facts)
+    forms = FormActions(modals, config, hosts, access, allowed, commands, facts)
     return RequestHandlers(
         access=access,
         commands=commands,
@@ -87,6 +87,6 @@ def build_handlers(
         forms=forms,
         home=HomeActions(ledger, forms, config, facts),
         introductions=introductions,
-        pages=HomePages(config, access, allowed, composer, ledger, context),
-        held=HeldCommands(ledger, access, context.filed),
+        pages=HomePages(config, access, allowed, composer, ledger, hosts),
+        held=HeldCommands(ledger, access, hosts.wake),
     )

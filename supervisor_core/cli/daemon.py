@@ -185,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
                 code = _run_hub(config, host, quiet=arguments.quiet)
             else:
                 with opened_ledger(config) as ledger:
-                    code = asyncio.run(_serve(config, DaemonContext(host, ledger)))
+                    code = asyncio.run(_serve(DaemonContext(host, ledger)))
         if code == REEXEC:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -211,26 +211,10 @@ def _run_hub(config: SupervisorConfig, host: HostContext, *, quiet: bool) -> int
         return code
     with lock.kept(partial(stand_by_again, program)), opened_ledger(config, lock) as ledger:
         record_takeover(config, ledger, lock.machine)
-        return asyncio.run(_serve(config, DaemonContext(host, ledger)))
+        return asyncio.run(_serve(DaemonContext(host, ledger)))
 
 
-async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
-    """Compose and run the daemon, with Slack if it's configured."""
-    from supervisor_core.config.slack_settings import slack_credentials
-    from supervisor_core.daemon.daemon import Daemon
-    from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat, reach_of
-    from supervisor_core.intake.approvals.rights import host_rights
+async def _serve(context: DaemonContext) -> int:
+    from supervisor_core.daemon.app import Application
 
-    credentials = slack_credentials(config.environ, folder=config.path.parent)
-    no_chat = "" if config.slack.enabled else "slack.enabled is false"
-    if credentials.bot_token is None or credentials.app_token is None:
-        no_chat = no_chat or "SLACK_BOT_TOKEN and SLACK_APP_TOKEN are not set"
-    reach = reach_of(parts)
-    if no_chat:
-        approvals = build_approvals(reach.context, code=reach.code)
-        scheduler = partial(build_scheduler, reach.context, approvals)
-        return await Daemon(parts, no_chat=no_chat, scheduler=scheduler, reach=reach).run()
-    chat = installed_chat().connect(config, parts.ledger, credentials, host_rights(lambda: reach.context.host.config))
-    approvals = build_approvals(reach.context, chat.rights, reach.code)
-    scheduler = partial(build_scheduler, reach.context, approvals, rights=chat.rights, answering=chat.answer)
-    return await Daemon(parts, partial(chat.service, approvals), scheduler=scheduler, reach=reach).run()
+    return await Application(context).run()

@@ -29,7 +29,7 @@ from supervisor_core.config.setup.imports.conversion import is_in_checkout, quot
 from supervisor_core.config.setup.unit_files import quoted_word
 from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX
 from supervisor_core.config.worker_settings import PLACEHOLDERS
-from supervisor_core.daemon.wiring import installed_chat
+from supervisor_core.daemon.chat import installed_chat
 from supervisor_core.doctor.units import has_systemd
 from supervisor_core.host.files import FileTaken
 

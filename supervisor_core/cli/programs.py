@@ -71,7 +71,7 @@ def run_once(arguments: argparse.Namespace) -> int:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run the demo, which the installed chat provides."""
-    from supervisor_core.daemon.wiring import installed_chat
+    from supervisor_core.daemon.chat import installed_chat
 
     with _playground_required("supervisor demo"):
         return installed_chat().run_demo(arguments.port, tour=arguments.tour, fleet=arguments.fleet)

@@ -16,11 +16,10 @@ from supervisor_core.cli.output import print_json
 from supervisor_core.code.change_plan import count
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.backup import BackupFacts, write_backup
+from supervisor_core.daemon.backup import BackupFacts, restore, write_backup
+from supervisor_core.daemon.chat import installed_chat
 from supervisor_core.daemon.configuration import last_good
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.restore import restore
-from supervisor_core.daemon.wiring import installed_chat
 from supervisor_core.doctor.checks import Check, CheckResult, run_checks
 from supervisor_core.doctor.table import CORE_CHECKS, results_text
 from supervisor_core.storage import schema

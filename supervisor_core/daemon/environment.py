@@ -1,13 +1,10 @@
-"""One host's own place: its state folder with the ledger in it, and its log.
-
-Whether a supervisor can work here: the drive, its folders, and what must be writable. What is missing is made.
-"""
+"""The environment of a supervisor: its state folder with the ledger in it, its log, and its drive's folders."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -33,6 +30,8 @@ if TYPE_CHECKING:
     from supervisor_core.storage.writer import LedgerPlace
     from supervisor_core.workers.adapter import WorkerAdapter
 
+FOLDERS = ("inbox", "outbox", "logs", "state")
+"""The folders that the supervisor itself writes to; the others are for its workers."""
 
 log = logging.getLogger(__name__)
 
@@ -42,20 +41,17 @@ class StateFolderError(SupervisorError):
 
 
 def prepare_state_dir(config: SupervisorConfig) -> None:
-    """Make the state folder, ours alone."""
+    """Create the state folder, for this user alone."""
+    folder = config.state_dir
     try:
-        config.state_dir.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        config.state_dir.chmod(PRIVATE_FOLDER)
-    except PermissionError as error:
-        cause, remedy = why_denied(config.state_dir, os.W_OK | os.X_OK)
-        raise StateFolderError(
-            f"The state folder {config.state_dir} can't be used: {cause or error.strerror}.",
-            remedy=remedy or "It must belong to the user who runs this (supervisor.state_dir).",
-        ) from None
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        folder.chmod(PRIVATE_FOLDER)
     except OSError as error:
+        is_denied = isinstance(error, PermissionError)
+        cause, remedy = why_denied(folder, os.W_OK | os.X_OK) if is_denied else ("", "")
         raise StateFolderError(
-            f"The state folder {config.state_dir} can't be used: {error.strerror}.",
-            remedy="It must be on a local disk and belong to the user who runs this (supervisor.state_dir).",
+            f"The state folder {folder} can't be used: {cause or error.strerror}.",
+            remedy=remedy or "It must be on a local disk and belong to the user who runs this (supervisor.state_dir).",
         ) from None
 
 
@@ -78,7 +74,7 @@ def logging_as_configured(config: SupervisorConfig, drive: Drive, *, to_stderr: 
 def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iterator[Ledger]:
     """The ledger of this host, brought up to date if need be. A hub's daemon has a lock for one in a database."""
     from supervisor_core.storage.ledger_file import LEDGER_FILE
-    from supervisor_core.storage.store import Ledger  # dear to import: not all need a ledger
+    from supervisor_core.storage.store import Ledger  # slow to import, and not all need a ledger
 
     prepare_state_dir(config)
     place: Path | LedgerPlace = config.state_dir / LEDGER_FILE
@@ -87,8 +83,7 @@ def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iter
 
         limit = config.database.query_timeout_seconds
         place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
-    shares = not config.shared_database_disabled
-    with Ledger(place, config.supervisor.id, shares=shares) as ledger:
+    with Ledger(place, config.supervisor.id, shares=not config.shared_database_disabled) as ledger:
         yield ledger
 
 
@@ -104,7 +99,7 @@ class OwnHost:
         host = open_doors(config)
         self.context = DaemonContext(replace(host, processes=adapter.processes) if adapter else host)
         self.adapter = adapter or ProcessWorkerAdapter.of(self.context)
-        self._ours = adapter is None
+        self._closes_adapter = adapter is None
         self._held = ExitStack()
 
     def acquire(self) -> None:
@@ -122,7 +117,7 @@ class OwnHost:
         """Close the ledger and leave the state folder to others. An adapter of ours isn't opened again."""
         if self.context.opened is None:
             return
-        if self._ours:
+        if self._closes_adapter:
             self.adapter.close()
         self.context.opened = None
         self._held.close()
@@ -134,10 +129,6 @@ def flag_trust(config: SupervisorConfig) -> Trust | None:
     if not secret:
         return None
     return Trust(secret, timedelta(minutes=config.inbox.max_age_minutes), config.supervisor.id)
-
-
-FOLDERS = ("inbox", "outbox", "logs", "state")
-"""The folders that the supervisor itself writes to; the others are for its workers."""
 
 
 class EnvironmentReport(TypedDict):
@@ -153,17 +144,16 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
     The root of the drive is never created: an unmounted drive must not become a folder. A hanging drive delays no
     longer than its timeout. A folder that only workers use is no issue: it's logged as a warning.
     """
-    issues = []
+    issues: list[str] = []
     try:
         prepare_state_dir(config)
-        issues += list(
-            _writable("supervisor.state_dir", config.state_dir, partial(OpenFolder.at, config.state_dir, shared=False))
-        )
+        opening = partial(OpenFolder.at, config.state_dir, shared=False)
+        issues += _write_issues("supervisor.state_dir", config.state_dir, opening)
     except SupervisorError as error:
         issues.append(str(error))
-    door = drive or open_drive(config)
+    drive = drive or open_drive(config)
     try:
-        for name, issue in door.call(_folders, door, config.folders):
+        for name, issue in drive.call(_folder_issues, drive, config):
             if name in FOLDERS:
                 issues.append(issue)
             else:
@@ -173,12 +163,12 @@ def validate_supervisor_environment(config: SupervisorConfig, drive: Drive | Non
     return {"valid": not issues, "issues": issues}
 
 
-def _folders(drive: Drive, folders: Mapping[str, Path]) -> list[tuple[str, str]]:
+def _folder_issues(drive: Drive, config: SupervisorConfig) -> list[tuple[str, str]]:
     """The names of unusable folders, with the issue. It creates what is missing, in one call to the drive, and only
     where the drive is ours: a mount point without it stays empty."""
     drive.confirm()
     issues: list[tuple[str, str]] = []
-    for name, folder in folders.items():
+    for name, folder in config.folders.items():
         key = f"nas.folders.{name}"
         try:
             drive_files.make_folder(drive.root, folder)
@@ -187,13 +177,14 @@ def _folders(drive: Drive, folders: Mapping[str, Path]) -> list[tuple[str, str]]
             continue
         if name in FOLDERS:
             opening = partial(drive_files.open_folder, drive.root, folder)
-            issues += [(name, issue) for issue in _writable(key, folder, opening)]
+            issues += [(name, issue) for issue in _write_issues(key, folder, opening)]
     return issues
 
 
-def _writable(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> Iterator[str]:
+def _write_issues(key: str, folder: Path, opening: Callable[[], OpenFolder]) -> list[str]:
     try:
         with opening() as opened:
             opened.probe()
     except OSError as error:
-        yield f"{folder} ({key}) isn't writable: {error.strerror}. Give this user write access."
+        return [f"{folder} ({key}) isn't writable: {error.strerror}. Give this user write access."]
+    return []

@@ -18,10 +18,9 @@ from supervisor_core.common.times import to_text
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock, LockedError
-from supervisor_core.processes.stopping import StopReport
-from supervisor_core.workers.health import Health, WorkerState
 
 DAEMON_LOCK, PASSES_LOCK = "supervisor.lock", "passes.lock"
+RUNTIME_FILE = "runtime.json"
 PASS_WAIT_SECONDS = 60.0
 """Longest wait of a starting daemon for a pass: a stop of 30 s and some git or database work fit in."""
 
@@ -48,27 +47,23 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, r
         daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
         kept = os.environ.pop(KEPT_LOCK, "")
         try:
-            held.enter_context(daemon if kept.isdecimal() and daemon.resume(int(kept)) else _acquire(daemon))
+            if not (kept.isdecimal() and daemon.resume(int(kept))):
+                try:
+                    daemon.acquire()
+                except LockedError as error:
+                    if error.holder is not None:
+                        raise
+                    daemon.acquire(timeout=LOOK_SECONDS)  # a reader (`status`, a pass) holds it only for a moment
+            held.enter_context(daemon)
         except LockedError as error:
             pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
-            words = f"supervisor already running{pid}"
-            raise AlreadyRunningError(f"{words}." if remedy else words, remedy=remedy) from None
-        passes = FileLock(state_dir / PASSES_LOCK, "the supervisor")
+            message = f"supervisor already running{pid}"
+            raise AlreadyRunningError(f"{message}." if remedy else message, remedy=remedy) from None
         try:
-            held.enter_context(passes.acquire(timeout=wait_seconds))
+            held.enter_context(FileLock(state_dir / PASSES_LOCK, "the supervisor").acquire(timeout=wait_seconds))
         except LockedError:
             raise BusyError(f"A pass is still running after {wait_seconds:g} s. Try again when it's done.") from None
         yield daemon
-
-
-def _acquire(lock: FileLock) -> FileLock:
-    """Take the daemon's lock. A reader (`status`, a pass) holds it only for a moment."""
-    try:
-        return lock.acquire()
-    except LockedError as error:
-        if error.holder is not None:
-            raise
-        return lock.acquire(timeout=LOOK_SECONDS)
 
 
 @contextmanager
@@ -79,46 +74,50 @@ def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
             FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
             held.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
         except LockedError as error:
-            who = f" ({error.holder})" if error.holder else ""
-            raise BusyError(f"The daemon supervises {worker_id}{who}. This pass did nothing.") from None
+            holder = f" ({error.holder})" if error.holder else ""
+            raise BusyError(f"The daemon supervises {worker_id}{holder}. This pass did nothing.") from None
         held.enter_context(worker_ownership(state_dir, worker_id))
         yield
 
 
 @contextmanager
 def worker_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
-    """For who is a pass already: be the one who does something for this worker."""
+    """In a pass: be the only one that does something for this worker."""
     locks = state_dir / "locks"
     locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     try:
         lock = FileLock(locks / f"worker_{worker_id}.lock", f"a pass for {worker_id}").acquire()
     except LockedError as error:
-        who = f" ({error.holder})" if error.holder else ""
-        raise BusyError(f"Another pass for {worker_id} is running{who}. This one did nothing.") from None
+        holder = f" ({error.holder})" if error.holder else ""
+        raise BusyError(f"Another pass for {worker_id} is running{holder}. This one did nothing.") from None
     with lock:
         yield
 
 
-def daemon_holder(state_dir: Path) -> int | None:
-    """Return the pid of the daemon that owns the folder; 0 if it is unknown, None without a daemon."""
-    lock = FileLock(state_dir / DAEMON_LOCK)
+def daemon_lock_error(state_dir: Path) -> LockedError | None:
+    """The error of who tries to take the daemon's lock, with its holder; None without a daemon."""
     try:
-        lock.acquire(exclusive=False).release()
+        FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
     except LockedError as error:
-        return error.holder.identity.pid if error.holder else 0
+        return error
     return None
 
 
-RUNTIME_FILE = "runtime.json"
+def daemon_holder(state_dir: Path) -> int | None:
+    """The pid of the daemon that owns the folder; 0 if it is unknown, None without a daemon."""
+    error = daemon_lock_error(state_dir)
+    if error is None:
+        return None
+    return error.holder.identity.pid if error.holder else 0
 
 
 def write(state_dir: Path, document: Mapping[str, Any]) -> None:
-    """Say it; one writer, the daemon."""
+    """Write `runtime.json`; the daemon alone does."""
     write_json(state_dir / RUNTIME_FILE, dict(document))
 
 
 def read(state_dir: Path) -> Mapping[str, Any]:
-    """Read the last status; empty if there is none."""
+    """The last status in `runtime.json`; empty if there is none."""
     return read_json(state_dir / RUNTIME_FILE, tolerant=True) or {}
 
 
@@ -131,16 +130,3 @@ def record_stop(state_dir: Path, pid: int) -> None:
                 write(state_dir, {**document, "running": False, "stopped_at": to_text(datetime.now(UTC))})
     except LockedError:
         pass  # a new daemon runs, and writes its own
-
-
-def with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
-    """The workers as they were pictured last, and those that were ended since as that left them."""
-    told = dict(workers)
-    for worker_id, report in ended.items():
-        if worker_id not in told:
-            continue
-        gone = {"state": str(WorkerState.STOPPED), "pid": None, "started_at": None, "health": str(Health.UNKNOWN)}
-        stuck = {"state": str(WorkerState.STUCK), "pid": next((each.pid for each in report.survivors), None)}
-        now = {**gone, "reason": "stopped with the daemon"} if report.stopped else stuck
-        told[worker_id] = {**told[worker_id], "actual": {**told[worker_id]["actual"], **now, "pending": []}}
-    return told

@@ -56,7 +56,7 @@ from supervisor_core.workers.restarts.limits import note_start, restarts_count
 from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
 from supervisor_core.workers.worker import find_watcher, start_watcher
 
-WELL, UNWELL, INTERRUPTED = 0, 1, 130
+INTERRUPTED = 130
 LOOK_AGAIN_SECONDS = 0.5
 """Pause between two checks of a worker that was just stopped by a signal, until it continues or counts as frozen."""
 
@@ -68,18 +68,17 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Findings:
-    """`actions` are names of handlers, and `started`; `problems` are sentences. Without problems all went well."""
+    """`actions` are names of handlers, and `started`; `problems` are sentences. Without problems the pass succeeded."""
 
     actions: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
     def well(self) -> bool:
-        """True if nothing failed."""
         return not self.problems
 
     def fail(self, problem: str, level: int = logging.ERROR) -> None:
-        """Note it, and say it in the log; once, however many meet it."""
+        """Note a problem and log it; once, however many steps meet it."""
         if problem not in self.problems:
             log.log(level, "%s", problem)
             self.problems.append(problem)
@@ -90,20 +89,15 @@ class Findings:
             self.problems.append(problem)
 
     @contextmanager
-    def collect_errors(self) -> Iterator[None]:
-        """Run one step; its error becomes a finding, and the pass continues to its heartbeat."""
+    def collect_errors(self, prefix: str = "") -> Iterator[None]:
+        """Run one step; its error becomes a problem, and the pass continues to its heartbeat."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001 (a pass that ended here would leave an old heartbeat that says "well")
-            self.fail(_error_text(error))
-
-
-def _error_text(error: Exception) -> str:
-    """Describe an error; the log has the details of an unexpected one."""
-    if isinstance(error, SupervisorError | OSError):
-        return str(error)
-    log.error("a step of the pass failed", exc_info=error)
-    return f"Unexpected {describe(error)}. See the log for details."
+        except (SupervisorError, OSError) as error:
+            self.fail(f"{prefix}{error}")
+        except Exception as error:
+            log.exception("a step of the pass failed")
+            self.fail(f"{prefix}Unexpected {describe(error)}. See the log for details.")
 
 
 class Supervisor:
@@ -127,10 +121,9 @@ class Supervisor:
         self.findings, self.held_by = Findings(), ""
         with (
             logging_as_configured(self.config, self.host.drive),
-            catch_stop_signals() as stop_request,
+            catch_stop_signals() as self._stop_request,
             ExitStack() as held,
         ):
-            self._stop_request = stop_request
             try:
                 with worker_context(self.worker.id), self._ownership():
                     with self.findings.collect_errors():
@@ -138,15 +131,18 @@ class Supervisor:
                     self._pass(heal=heal)
             except BusyError as error:
                 self.held_by = str(error)
-                return WELL
+                return 0
             # The locks are free: nobody waits for the shared database, or for old rows.
-            for work in (self._send_to_shared_database, self._sweep):
-                if not stop_request:
-                    with self.findings.collect_errors():
-                        work()
-        if stop_request:
+            with self.findings.collect_errors():
+                if not self._stop_request and not self.config.shared_database_disabled:
+                    with self._ledger() as ledger:
+                        send_now(self.config, ledger)
+            with self.findings.collect_errors():
+                if not self._stop_request:
+                    self._sweep()
+        if self._stop_request:
             return INTERRUPTED
-        return WELL if self.findings.well else UNWELL
+        return 0 if self.findings.well else 1
 
     def check_watcher_health(self) -> dict[str, Any]:
         """The worker as `status --json` shows it, with `running` and `healthy`."""
@@ -155,11 +151,10 @@ class Supervisor:
         return {**status.as_json(), "running": status.found.identity is not None, "healthy": healthy}
 
     def observe(self) -> WorkerStatus:
-        """The worker as it is now: its processes, its pause, its heartbeat, and what that means."""
         return observe_workers(self.host, [self.worker], patient=True)[0]
 
     def check_control_flags(self) -> list[str]:
-        """Take this worker's flags and do what waits for it; the actions taken. What failed is among the findings."""
+        """Take this worker's flags and run its waiting jobs; the actions taken. Failures are among the findings."""
         with self._ownership(), self._ledger() as ledger:
             return check_control_flags(self.host, self.worker, ledger, self.findings, self._stop_request)
 
@@ -177,50 +172,57 @@ class Supervisor:
         status = status or self._observe_if_possible()
         shares = not self.config.shared_database_disabled
         write = partial(write_heartbeat_rows, heartbeat=self._heartbeat(status), status=status, shares=shares)
-        try:
-            with self._ledger() as ledger:
-                ledger.write(write)
-        except Exception as error:  # noqa: BLE001 (the file must still be written, and say so)
-            self.findings.fail(f"The heartbeat couldn't be recorded. {_error_text(error)}")
-            return False
-        return True
+        is_recorded = False
+        with self.findings.collect_errors("The heartbeat couldn't be recorded. "), self._ledger() as ledger:
+            ledger.write(write)
+            is_recorded = True
+        return is_recorded  # noqa: RET504 (an error leaves False)
 
     def _pass(self, *, heal: bool) -> None:
-        begun = time.monotonic()
-        before: WorkerStatus | None = None
-        after: WorkerStatus | None = None
+        started = time.monotonic()
+        findings, pauses, worker_id = self.findings, self.host.pauses, self.worker.id
         commands_done = False
-        with self.findings.collect_errors():
+        with findings.collect_errors():
             for issue in validate_supervisor_environment(self.config, self.host.drive)["issues"]:
-                self.findings.fail(issue)
-        with self.findings.collect_errors():
-            before = self.observe()
-        with self.findings.collect_errors():
+                findings.fail(issue)
+        before = self._observe_if_possible()
+        with findings.collect_errors():
             self.check_control_flags()
             commands_done = True
-        with self.findings.collect_errors():
-            self._settle_pause(before)
-        with self.findings.collect_errors():
-            after = self._observe_until_certain()
-            if heal and commands_done and not self._stop_request:  # else a waiting command may be a pause
-                after = self._start_if_needed(after)
+        with findings.collect_errors():  # tell the drive of our pause; follow or undo what was changed there by hand
+            pauses.settle(worker_id)
+            if before is not None and before.pause_differs:
+                pauses.read(worker_id)
+        # After a failure, a waiting command may be a pause.
+        after = self._observe_and_heal(heal=heal and commands_done and not self._stop_request)
         try:
-            maintain_output(self.host, self.worker.id)
+            maintain_output(self.host, worker_id)
         except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
-            log.warning("the output of %s is kept in the state folder: %s", self.worker.id, error)
-        self._record_problems(before, after)
+            log.warning("the output of %s is kept in the state folder: %s", worker_id, error)
+        if before and after and before.in_words() != after.in_words():
+            log.info("%s was %s before this pass and is now %s", worker_id, before.in_words(), after.in_words())
+        if after and not after.verdict.fine and not self._finished_reason(after):
+            level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
+            findings.fail(after.problem, level)
+        if self._stop_request:
+            reason = f"Received {self._stop_request.by}, stopping. The next pass does the rest."
+            findings.fail(reason, logging.WARNING)
         # The row first, so that the file tells of its failure; and once more if the file is what failed.
         is_recorded = self.report_heartbeat_to_database(after)
         if not self.write_heartbeat_file(after) and is_recorded:
             self.report_heartbeat_to_database(after)
-        done = ", ".join(self.findings.actions) or "nothing to do"
-        log.info("pass for %s: %s, in %.2f s", self.worker.id, done, time.monotonic() - begun)
+        actions = ", ".join(findings.actions) or "nothing to do"
+        log.info("pass for %s: %s, in %.2f s", worker_id, actions, time.monotonic() - started)
 
-    def _settle_pause(self, before: WorkerStatus | None) -> None:
-        """Tell the drive of our pause; what was changed there by hand is followed, or put back."""
-        self.host.pauses.settle(self.worker.id)
-        if before is not None and before.pause_differs:
-            self.host.pauses.read(self.worker.id)
+    def _observe_and_heal(self, *, heal: bool) -> WorkerStatus | None:
+        status = None
+        with self.findings.collect_errors():
+            status = self._observe_until_certain()
+            if heal:
+                with self.findings.collect_errors(f"{self.worker.id} can't start: "):
+                    self._start_if_needed(status)
+                status = self.observe()
+        return status
 
     def _observe_until_certain(self) -> WorkerStatus:
         """A worker that has just been stopped by a signal is watched until it continues or counts as frozen."""
@@ -232,52 +234,35 @@ class Supervisor:
                 return status
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
 
-    def _start_if_needed(self, status: WorkerStatus) -> WorkerStatus:
+    def _start_if_needed(self, status: WorkerStatus) -> None:
         """Start a worker that should run and doesn't, once, within its `restart.max_per_hour`."""
         worker, config = self.worker, self.config
         quarantined = worker.quarantined or status.quarantine is not None
         desired = DesiredState("", worker.enabled, quarantined, status.pause is not None)
         actual = ActualState(status.observation.state, ended=bool(self._finished_reason(status)))
         if plan({worker.id: desired}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
-            return status
-        try:
-            with checkout_shared(self.host, worker, wait=False) as ours:
-                if not ours:  # whoever changes its code has stopped it, and starts it
-                    return status
-                if self.host.pauses.read(worker.id) is None:  # the observation may have missed a flag
-                    found = find_watcher(self.host.processes, self.host.drive, config, worker)
-                    if found.identity is None:
-                        check_alone(found)
-                        # An ordered end means that our stop was interrupted, not that the worker exited on its own.
-                        if not found.ordered and restarts_count(self.host.drive):
-                            note_start(config.state_dir, worker, datetime.now(UTC))
-                        start_watcher(self.host.processes, self.host.drive, config, worker, found)
-                        self.findings.actions.append("started")
-        except (SupervisorError, OSError) as error:
-            self.findings.fail(f"{worker.id} can't start: {error}")
-        return self.observe()
+            return
+        with checkout_shared(self.host, worker, wait=False) as is_ours:
+            # Whoever changes its code has stopped it, and starts it. The observation may have missed a flag.
+            if not is_ours or self.host.pauses.read(worker.id) is not None:
+                return
+            process = find_watcher(self.host.processes, self.host.drive, config, worker)
+            if process.identity is None:
+                check_alone(process)
+                # An ordered end means that our stop was interrupted, not that the worker exited on its own.
+                if not process.ordered and restarts_count(self.host.drive):
+                    note_start(config.state_dir, worker, datetime.now(UTC))
+                start_watcher(self.host.processes, self.host.drive, config, worker, process)
+                self.findings.actions.append("started")
 
     def _finished_reason(self, status: WorkerStatus) -> str:
         return finished_reason(self.config.state_dir, self.worker, status.found)
 
-    def _record_problems(self, before: WorkerStatus | None, after: WorkerStatus | None) -> None:
-        """Report the problems of the worker at the end of the pass; earlier ones are only mentioned."""
-        if before and after and before.in_words() != after.in_words():
-            log.info("%s was %s before this pass and is now %s", self.worker.id, before.in_words(), after.in_words())
-        if after and not after.verdict.fine and not self._finished_reason(after):
-            level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
-            self.findings.fail(after.problem, level)
-        if self._stop_request:
-            self.findings.fail(
-                f"Received {self._stop_request.by}, stopping. The next pass does the rest.", logging.WARNING
-            )
-
     def _observe_if_possible(self) -> WorkerStatus | None:
-        try:
-            return self.observe()
-        except Exception as error:  # noqa: BLE001 (the heartbeat must still be written)
-            self.findings.fail(_error_text(error))
-            return None
+        status = None
+        with self.findings.collect_errors():
+            status = self.observe()
+        return status  # noqa: RET504 (an error leaves None)
 
     def _heartbeat(self, status: WorkerStatus | None) -> SupervisorHeartbeat:
         return SupervisorHeartbeat(
@@ -290,11 +275,6 @@ class Supervisor:
             state=status.in_words() if status else "unknown",
         )
 
-    def _send_to_shared_database(self) -> None:
-        if not self.config.shared_database_disabled:
-            with self._ledger() as ledger:
-                send_now(self.config, ledger)
-
     def _sweep(self) -> None:
         """Once a day, delete old rows and files for a moment; the next pass continues."""
         now, deadline = datetime.now(UTC), time.monotonic() + SWEEP_SECONDS
@@ -306,7 +286,7 @@ class Supervisor:
 
     def _record_pause_flag_change(self, change: PauseFlagChange) -> None:
         with self._ledger() as ledger:
-            record_pause_flag_change(lambda: self.config, lambda: ledger, change)
+            record_pause_flag_change(self.config, ledger, change)
 
     @contextmanager
     def _ledger(self) -> Iterator[Ledger]:
@@ -349,16 +329,16 @@ def check_control_flags(
     being written gets its moment at the end, as the next pass doesn't know of it.
     """
     before = len(findings.actions)
-    for ended in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
-        findings.note(f"{ended.command} was interrupted and isn't run again")
+    for job in report_interrupted(host, ledger, [worker.id], lambda: stop_request):
+        findings.note(f"{job.command} was interrupted and isn't run again")
     intake = FlagIntake(host, ledger, [worker.id], flag_trust(host.config))
     unripe = not stop_request and _take_flags(host, intake, findings)
     if not stop_request:
         unblock_worker(host, ledger, worker.id)
     _run_jobs(host, worker, ledger, findings, stop_request)
     if unripe:
-        settled_at = time.monotonic() + SETTLE_SECONDS
-        while not stop_request and time.monotonic() < settled_at:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not stop_request and time.monotonic() < deadline:
             time.sleep(0.1)
         if not stop_request:
             _take_flags(host, intake, findings)

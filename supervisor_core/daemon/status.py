@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import socket
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import EVERYTHING, Suppression
 from supervisor_core.code.checkout_lock import share_checkout
-from supervisor_core.code.git import versions
 from supervisor_core.code.watch.rules import WatchedWorker
-from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.common.service import Blocking, Service, ServiceReport, ServiceState, wait_until
 from supervisor_core.common.times import to_text
@@ -30,11 +26,7 @@ from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker
 from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
-from supervisor_core.diagnosis.why.gathering import Explainer
-from supervisor_core.diagnosis.why.model import Explanation
-from supervisor_core.diagnosis.worker_logs import NewestLines, WorkerLog
 from supervisor_core.host.process_facts.identity import identify
-from supervisor_core.host.process_facts.usage import with_usage
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
@@ -230,73 +222,6 @@ def _at_rest(seen: WorkerStatus) -> str:
     return "quarantined in the configuration" if seen.worker.quarantined else ""
 
 
-RECENT = timedelta(seconds=2)
-"""The age of an observation that a heartbeat may report. An exit makes a new one at once."""
-
-
-class LiveView:
-    """The workers by a look at this moment, for `status`, the chat, heartbeats and the scheduler."""
-
-    def __init__(self, context: DaemonContext, reconciler: Reconciler, blocking: Blocking) -> None:
-        self._context = context
-        self._reconciler = reconciler
-        self._blocking = blocking
-        self._looking = asyncio.Lock()
-        self._looked_at = -math.inf
-        self._statuses: list[WorkerStatus] = []
-        self._read_lines = NewestLines()
-        self._explain = Explainer(context.ledger)
-
-    async def documents(self) -> list[dict[str, Any]]:
-        """A document for each worker, as `status` shows it."""
-        return await self._blocking(worker_documents, self._context, self._reconciler, await self._look())
-
-    async def detailed_documents(self) -> list[dict[str, Any]]:
-        """The same with the commit, memory and CPU time of each."""
-        documents = await self.documents()
-        commits = await self.versions()  # after the look, which has found out whether the drive hangs
-        return await self._blocking(with_usage, documents, commits)
-
-    async def recent_statuses(self) -> list[WorkerStatus]:
-        """Each worker's status of the last moments, with what is being done about it."""
-        seen = self._reconciler.managed.seen_since(datetime.now(UTC) - RECENT)
-        return statuses_in_motion(self._context, self._reconciler, seen or await self._look())
-
-    async def versions(self) -> dict[str, str]:
-        """The commit of each worker's checkout, where it's known."""
-        return await self._blocking(versions, self._context.host, self._reconciler.managed.workers())
-
-    async def newest_output(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
-        host = self._context.host
-        return await self._blocking(self._read_lines, host.drive, host.config, workers, count)
-
-    async def explanations(self, worker_ids: Collection[str]) -> list[Explanation]:
-        """Explain these workers, the unhealthy ones first."""
-        statuses = await self._look()
-        documents = await self._blocking(worker_documents, self._context, self._reconciler, statuses)
-        return await self._blocking(self._explain, self._context.host, statuses, documents, worker_ids)
-
-    def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
-        """The same look at these workers alone. It blocks."""
-        return watched_workers(self._context, self._reconciler, worker_ids)
-
-    def facts(self) -> Facts:
-        """What the conditions of a target are checked against, by a look right now. It blocks."""
-        workers = self._reconciler.managed.workers()
-        documents = worker_documents(self._context, self._reconciler, self._reconciler.observer.look(workers))
-        return facts_of(documents, versions(self._context.host, workers))
-
-    async def _look(self) -> list[WorkerStatus]:
-        """The statuses by a look that began after this call. Those who wait for one share the next."""
-        called_at = time.monotonic()
-        async with self._looking:
-            if self._looked_at < called_at:
-                looked_at, workers = time.monotonic(), self._reconciler.managed.workers()
-                self._statuses = await self._blocking(self._reconciler.observer.look, workers)
-                self._looked_at = looked_at
-            return self._statuses
-
-
 WRITE_INTERVAL_SECONDS = 5.0
 """The shortest time between two writes. `status` shows faster changes."""
 
@@ -349,7 +274,7 @@ class RuntimeFileWriter(Service):
             "started_at": to_text(self.started_at),
             "stopped_at": None if running else to_text(datetime.now(UTC)),
             "services": [report.as_json() for report in self._reports()],
-            "workers": ownership.with_ended_workers(workers, self.ended_workers),
+            "workers": _with_ended_workers(workers, self.ended_workers),
         }
         try:
             await self._blocking(ownership.write, config.state_dir, document)
@@ -360,3 +285,17 @@ class RuntimeFileWriter(Service):
         """Differs once there is something new to write."""
         services = [(each.name, each.state, each.health, each.last_error) for each in self._reports()]
         return self._reconciler.current_snapshot().version, services
+
+
+def _with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
+    """The last snapshots of the workers, changed for those that were stopped with the daemon since."""
+    documents = dict(workers)
+    for worker_id, report in ended.items():
+        if worker_id in documents:
+            actual: dict[str, Any] = {"state": str(WorkerState.STUCK), "pending": []}
+            actual["pid"] = next((survivor.pid for survivor in report.survivors), None)
+            if report.stopped:
+                state, reason = str(WorkerState.STOPPED), "stopped with the daemon"
+                actual |= {"state": state, "pid": None, "started_at": None, "health": "unknown", "reason": reason}
+            documents[worker_id] = {**documents[worker_id], "actual": {**documents[worker_id]["actual"], **actual}}
+    return documents

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.setup.unit_files import seconds_in
-from supervisor_core.daemon.handlers import stop_limit_seconds
+from supervisor_core.daemon.handlers import STOP_LIMIT_SECONDS
 from supervisor_core.daemon.ownership import DAEMON_LOCK, daemon_holder
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.host.process_facts.identity import identify
@@ -128,7 +128,7 @@ def check_service(config: SupervisorConfig, root: Path = Path("/")) -> CheckResu
         properties = ask(services)
     except (UnitsError, ProgramError) as error:
         return CheckResult(NAME, True, f"not checked: {error.message}")
-    return _unit_result(daemon, properties, stop_limit_seconds(config) + BEYOND_SECONDS)
+    return _unit_result(daemon, properties, STOP_LIMIT_SECONDS + BEYOND_SECONDS)
 
 
 def _unit_result(daemon: Unit | None, properties: Mapping[str, Mapping[str, str]], needed: float) -> CheckResult:

@@ -63,9 +63,8 @@ from supervisor_core.workers.conditions.rules import (
 from supervisor_core.workers.status import WorkerStatus
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.composition import DaemonServices
-    from supervisor_core.daemon.status import LiveView
-    from supervisor_core.daemon.wiring import CodeReader
+    from supervisor_core.daemon.app import Application
+    from supervisor_core.fleet.hosts import Hosts
 
 FOLD_SECONDS = 60.0
 """A flood of refused messages is one audit row in this time."""
@@ -128,8 +127,7 @@ class QuestionAnswers(Service):
         ledger: Ledger,
         blocking: Blocking,
         connection: FleetConnection,
-        view: LiveView,
-        code: CodeReader,
+        hosts: Hosts,
         hub_key: str,
         snapshot: Callable[[], Awaitable[dict[str, Any]]],
         refusals: RefusedMessages,
@@ -138,8 +136,7 @@ class QuestionAnswers(Service):
         self._ledger = ledger
         self._blocking = blocking
         self._connection = connection
-        self._view = view
-        self._code = code
+        self._hosts = hosts
         self._hub_key = hub_key
         self._refusals = refusals
         self._asked: OrderedDict[str, None] = OrderedDict()
@@ -242,24 +239,26 @@ class QuestionAnswers(Service):
             label=about["label"],
             task_id=str(about["task_id"]),
         )
-        return list(await self._blocking(self._code.preview, command))
+        return list(await self._blocking(self._hosts.preview, command))
 
     async def _commits(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        commits = await self._blocking(self._code.commits, list(about["workers"]), int(about["most"]))
+        commits = await self._blocking(self._hosts.commits, list(about["workers"]), int(about["most"]))
         return [dump_commit(commit) for commit in commits]
 
     async def _find(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        match = await self._blocking(self._code.find, list(about["workers"]), str(about["name"]), int(about["most"]))
+        match = await self._blocking(
+            self._hosts.find_commit, list(about["workers"]), str(about["name"]), int(about["most"])
+        )
         return [{"commit": dump_commit(match[0]), "place": match[1]}] if match else []
 
     async def _logs(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [asdict(log) for log in await self._view.newest_output(list(about["workers"]), int(about["count"]))]
+        return [asdict(log) for log in await self._hosts.newest_output(list(about["workers"]), int(about["count"]))]
 
     async def _why(self, about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [dump_explanation(reason) for reason in await self._view.explanations(list(about["workers"]))]
+        return [dump_explanation(reason) for reason in await self._hosts.explain(list(about["workers"]))]
 
     async def _usage(self, _about: Mapping[str, Any]) -> list[dict[str, Any]]:
-        documents = await self._view.detailed_documents()
+        documents = await self._hosts.detailed_statuses()
         return [{name: document[name] for name in USAGE} for document in documents]
 
 
@@ -381,14 +380,14 @@ class PresenceSpeaker(Service):
         ledger: Ledger,
         blocking: Blocking,
         connection: FleetConnection,
-        view: LiveView,
+        hosts: Hosts,
     ) -> None:
         super().__init__()
         self._config = config
         self._ledger = ledger
         self._blocking = blocking
         self._connection = connection
-        self._view = view
+        self._hosts = hosts
         self._host = ledger.supervisor_id
         self._every = config().fleet.presence_seconds
         self._life = uuid.uuid4().hex
@@ -452,7 +451,7 @@ class PresenceSpeaker(Service):
     async def _look(self) -> None:
         """Look at the workers; a look that differs gets the next number."""
         async with self._looking:
-            documents = await self._view.documents()
+            documents = await self._hosts.statuses()
             conditions = await self._blocking(
                 self._ledger.read, lambda connection: flips.current_host_conditions(connection, self._host)
             )
@@ -478,15 +477,15 @@ class PresenceSpeaker(Service):
 
 
 class HostServices:
-    def __init__(self, daemon: DaemonServices, code: CodeReader) -> None:
+    def __init__(self, daemon: Application) -> None:
         context, ledger, blocking = daemon.context, daemon.context.ledger, daemon.blocking
         config, name = context.host.config, ledger.supervisor_id
         settings, key = config.fleet, KeyPair.read(config.resolve(str(config.fleet.credentials)))
         url = settings.url.get_secret_value()
         connection = FleetConnection(url, key, name=name, inbox=host_inbox(name), ca=settings.ca)
-        self.presence = PresenceSpeaker(lambda: context.host.config, ledger, blocking, connection, daemon.view)
+        self.presence = PresenceSpeaker(lambda: context.host.config, ledger, blocking, connection, daemon.local)
         refusals, snapshot = RefusedMessages(ledger, blocking), self.presence.snapshot
-        answers = QuestionAnswers(ledger, blocking, connection, daemon.view, code, settings.hub_key, snapshot, refusals)
+        answers = QuestionAnswers(ledger, blocking, connection, daemon.local, settings.hub_key, snapshot, refusals)
         wake = daemon.reconciler.wake
         commands = FleetCommands(
             ledger,

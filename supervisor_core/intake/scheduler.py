@@ -210,7 +210,8 @@ class Scheduler(Service):
             lane.due_at = None  # nothing is planned yet
         try:
             told = self._ledger.listening(lambda: loop.call_soon_threadsafe(self._follow_commit))
-            with told, self.ticker.ticking(self.check):
+            rounds = {lane.chore.name: partial(self._begin, lane) for lane in self._lanes}
+            with told, self.ticker.ticking(self.check, rounds):
                 self.wake()
                 await wait_until(broken, stopping)
             if not broken.done():
@@ -247,7 +248,7 @@ class Scheduler(Service):
 
     def _plan_at(self, lane: _Lane, moment: datetime | None) -> None:
         lane.due_at = moment
-        self.ticker.at(lane.chore.name, moment, partial(self._begin, lane))
+        self.ticker.at(lane.chore.name, moment)
 
     def _begin(self, lane: _Lane) -> None:
         """Start a round of this chore, or repeat the current one. Called by APScheduler's jobs alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -29,6 +29,9 @@ CLOCK_JITTER = timedelta(seconds=1)
 OPTIONS: dict[str, Any] = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
 """Runs that were missed become one, and a run is never dropped for being late."""
 
+NEVER_SECONDS = 100 * 365 * 86_400
+"""The interval of a job that runs only when it's told to."""
+
 MOST_CALLS = 1000
 """Calls of one name that have started and not ended. One that comes while the last one starts must not be skipped."""
 
@@ -42,8 +45,11 @@ class Ticker:
         """APScheduler, while it runs."""
 
     @contextmanager
-    def ticking(self, check: Callable[[], Awaitable[None]]) -> Iterator[None]:
-        """Run this check at each interval. One that raises is logged, and one that hangs is cut off."""
+    def ticking(self, check: Callable[[], Awaitable[None]], rounds: Mapping[str, Callable[[], None]]) -> Iterator[None]:
+        """Run this check at each interval, and each of the rounds when `at` says so.
+
+        A check that raises is logged, and one that hangs is cut off.
+        """
 
         async def run() -> None:
             # APScheduler would log the cancellation with which it stops a running job as an error of the job.
@@ -57,6 +63,9 @@ class Ticker:
         self.jobs = _Scheduler(self.seconds)
         first = datetime.now(UTC) + timedelta(seconds=self.seconds)
         self.jobs.add_job(run, "interval", seconds=self.seconds, start_date=first, id=CHECK, **OPTIONS)
+        for name, start in rounds.items():
+            options = OPTIONS | {"max_instances": MOST_CALLS, "next_run_time": None}
+            self.jobs.add_job(_begin, "interval", (name, start), seconds=NEVER_SECONDS, id=name, **options)
         self.jobs.start()
         try:
             yield
@@ -64,22 +73,17 @@ class Ticker:
             self.jobs.shutdown(wait=False)
             self.jobs = None
 
-    def at(self, name: str, moment: datetime | None, call: Callable[[], None]) -> None:
-        """Call this once at that moment, instead of what was planned under this name; None: plan nothing."""
-        if self.jobs is None:
-            return
+    def at(self, name: str, moment: datetime | None) -> None:
+        """Start this round at that moment, and not when it was planned before; None: plan nothing."""
+        if self.jobs is not None:
+            self.jobs.modify_job(name, next_run_time=moment)
 
-        async def run() -> None:  # a plain function would run in a thread
-            try:
-                call()
-            except Exception:
-                log.exception("the scheduler could not start %s", name)
 
-        if moment is not None:
-            options = OPTIONS | {"max_instances": MOST_CALLS}
-            self.jobs.add_job(run, "date", run_date=moment, id=name, replace_existing=True, **options)
-        elif self.jobs.get_job(name) is not None:
-            self.jobs.remove_job(name)
+async def _begin(name: str, start: Callable[[], None]) -> None:  # a plain function would run in a thread
+    try:
+        start()
+    except Exception:
+        log.exception("the scheduler could not start %s", name)
 
 
 class _Scheduler(AsyncIOScheduler):  # type: ignore[misc]  # APScheduler carries no types

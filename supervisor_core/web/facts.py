@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,14 +16,16 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import ConditionSpan, condition_spans, flips_of_workers
 from supervisor_core.alerts.rules import SHOWN, Alert
 from supervisor_core.common.errors import SupervisorError, describe
-from supervisor_core.common.service import Blocking, ServiceReport, ServiceState
+from supervisor_core.common.service import ServiceReport, ServiceState
 from supervisor_core.intake.approvals import rows as approvals
 from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.storage.steps import PENDING
-from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import outbox
+
+if TYPE_CHECKING:
+    from supervisor_core.daemon.app import Application
 
 HISTORY = timedelta(hours=24)
 RECENT_COMMANDS = 12
@@ -31,30 +33,6 @@ MOST_PICTURES = 500
 """The most workers with a history. A page with more would take seconds."""
 
 Documents = list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonFigures:
-    """Figures of the daemon that aren't in the ledger."""
-
-    waiting_rows: int = 0
-    """The rows that wait for a shared database."""
-    chat: Mapping[str, float] = field(default_factory=dict)
-    """Figures of the chat's connection, by the end of their metric's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class WebDoors:
-    """The parts of the daemon that the service asks."""
-
-    look: Callable[[], Awaitable[Documents]]
-    """The status of all workers with memory, CPU time and commit."""
-    reports: Callable[[], Sequence[ServiceReport]]
-    problem: Callable[[], str]
-    """Why workers aren't supervised; empty while they are."""
-    figures: Callable[[], DaemonFigures]
-    take_alerts: Callable[[bytes], Awaitable[int]] | None = None
-    """Stores the alerts of a request of Alertmanager; None if none are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +65,10 @@ class WebFacts:
     services: Sequence[ServiceReport]
     problem: str
     ledger: LedgerFacts
+    waiting_rows: int = 0
+    """The rows that wait for a shared database."""
+    chat: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the chat's connection, by the end of their metric's name."""
 
     @property
     def ready(self) -> bool:
@@ -97,23 +79,31 @@ class WebFacts:
 class FactCollector:
     """Gathers facts. A ledger that can't be read leaves its part empty, and the rest is shown."""
 
-    def __init__(self, host: str, ledger: Ledger, blocking: Blocking, doors: WebDoors) -> None:
-        self._host = host
-        self._ledger = ledger
-        self._blocking = blocking
-        self._doors = doors
+    def __init__(self, daemon: Application) -> None:
+        self._daemon = daemon
+        self._ledger = daemon.context.ledger
 
     async def gather(self) -> WebFacts:
-        now, problem = datetime.now(UTC), self._doors.problem()
-        workers = await self._doors.look()
+        daemon, now = self._daemon, datetime.now(UTC)
+        problem = daemon.problem()
+        workers = await daemon.hosts.detailed_statuses()
         known = LedgerFacts()
         try:
             if self._ledger.trouble is not None:
                 raise self._ledger.trouble
-            known = await self._blocking(self._read_ledger, [str(worker["id"]) for worker in workers], now)
+            known = await daemon.blocking(self._read_ledger, [str(worker["id"]) for worker in workers], now)
         except (SupervisorError, SQLAlchemyError) as error:
             problem = problem or describe(error)
-        return WebFacts(self._host, now, workers, self._doors.reports(), problem, known)
+        return WebFacts(
+            daemon.context.host.config.supervisor.id,
+            now,
+            workers,
+            daemon.reports(),
+            problem,
+            known,
+            daemon.forwarder.waiting_rows if daemon.forwarder else 0,
+            daemon.chat.figures() if daemon.chat else {},
+        )
 
     def _read_ledger(self, workers: Sequence[str], now: datetime) -> LedgerFacts:
         def look(connection: Connection) -> LedgerFacts:

@@ -15,7 +15,7 @@ from supervisor_core.commands.conditions import STATES, in_one_word, state_word
 from supervisor_core.common.events import Event, EventType
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.version import __version__
-from supervisor_core.web.facts import DaemonFigures, WebFacts
+from supervisor_core.web.facts import WebFacts
 from supervisor_core.workers.conditions.rules import Severity
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ EVENTS = (
 """The events that are counted."""
 
 
-def exposition(facts: WebFacts, tally: CommandTally, figures: DaemonFigures, lag_seconds: float) -> bytes:
+def exposition(facts: WebFacts, tally: CommandTally, lag_seconds: float) -> bytes:
     """The metrics in Prometheus' text format."""
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.registry import Collector
 
     class AtThisMoment(Collector):
         def collect(self) -> Iterable[Metric]:
-            return metrics_of(facts, tally, figures, lag_seconds)
+            return metrics_of(facts, tally, lag_seconds)
 
     registry = CollectorRegistry(auto_describe=False)
     registry.register(AtThisMoment())
@@ -97,9 +97,7 @@ def exposition(facts: WebFacts, tally: CommandTally, figures: DaemonFigures, lag
     return text
 
 
-def metrics_of(
-    facts: WebFacts, tally: CommandTally, figures: DaemonFigures, lag_seconds: float = 0.0
-) -> Iterator[Metric]:
+def metrics_of(facts: WebFacts, tally: CommandTally, lag_seconds: float = 0.0) -> Iterator[Metric]:
     """All metrics. Their names and labels are a contract; `docs/reference/metrics.md` lists them."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
@@ -126,11 +124,11 @@ def metrics_of(
             healthy.add_metric([report.name], float(report.state == "running" and report.health != "degraded"))
     yield healthy
     yield gauge(
-        "forwarder_waiting_rows", "Audit rows and heartbeats that wait for the shared database.", figures.waiting_rows
+        "forwarder_waiting_rows", "Audit rows and heartbeats that wait for the shared database.", facts.waiting_rows
     )
     yield gauge("loop_lag_seconds", "How late the daemon's event loop was in this scrape.", lag_seconds)
     yield gauge("ledger_bytes", "The size of the ledger with its write-ahead log.", facts.ledger.size_bytes)
-    for name, value in figures.chat.items():
+    for name, value in facts.chat.items():
         kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
         yield kind(f"{PREFIX}slack_{name}", CHAT_FIGURES.get(name, "The connection to Slack."), value=value)
 

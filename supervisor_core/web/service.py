@@ -16,18 +16,18 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from supervisor_core.common.events import EventBus
-from supervisor_core.common.service import BEAT_SECONDS, Blocking, Service, wait_until
+from supervisor_core.common.service import BEAT_SECONDS, Service, wait_until
 from supervisor_core.common.service_names import METRICS
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.storage.store import Ledger
-from supervisor_core.web.facts import FactCollector, WebDoors, WebFacts
+from supervisor_core.web.facts import FactCollector, WebFacts
 from supervisor_core.web.metrics import EVENTS, CommandTally, exposition
 
 if TYPE_CHECKING:
     from aiohttp import web
+
+    from supervisor_core.daemon.app import Application
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".css": "text/css", ".js": "text/javascript"}
@@ -81,28 +81,20 @@ class WebService(Service):
 
     name = METRICS
 
-    def __init__(
-        self,
-        bind: str,
-        facts: FactCollector,
-        doors: WebDoors,
-        bus: EventBus,
-        ledger: Ledger,
-        *,
-        by_default: bool,
-        token: str = "",
-    ) -> None:
-        """`by_default`: nobody has chosen the address, so that another program that uses it is no problem. `token`: the
-        one that Alertmanager sends."""
+    def __init__(self, daemon: Application) -> None:
         super().__init__()
-        host, _, port = bind.rpartition(":")
+        config = daemon.context.host.config
+        host, _, port = config.metrics.bind.rpartition(":")
         self._host, self._port = host.strip("[]"), int(port)
-        self._facts = facts
-        self._doors = doors
-        self._bus = bus
-        self._ledger = ledger
-        self._by_default = by_default
-        self.take_alerts, self.token = doors.take_alerts, token
+        self._facts = FactCollector(daemon)
+        self._bus = daemon.bus
+        self._ledger = daemon.context.ledger
+        self._by_default = not is_needed(config)
+        """Nobody has chosen the address, so that another program that uses it is no problem."""
+        self.take_alerts = daemon.incoming.take if daemon.incoming else None
+        """Stores the alerts of a request of Alertmanager; None if none are accepted."""
+        self.token = config.alerts.incoming.token.get_secret_value()
+        """The one that Alertmanager sends."""
         self._tally = CommandTally()
         self._listener: socket.socket | None = None
         self._runner: web.AppRunner | None = None
@@ -114,12 +106,6 @@ class WebService(Service):
         self._known: tuple[float, WebFacts] | None = None
         self._gathering = asyncio.Lock()
         self._problem = self._notice = ""
-
-    @classmethod
-    def of(cls, config: SupervisorConfig, ledger: Ledger, blocking: Blocking, doors: WebDoors, bus: EventBus) -> Self:
-        facts = FactCollector(config.supervisor.id, ledger, blocking, doors)
-        token = config.alerts.incoming.token.get_secret_value()
-        return cls(config.metrics.bind, facts, doors, bus, ledger, by_default=not is_needed(config), token=token)
 
     @property
     def port(self) -> int:
@@ -184,7 +170,7 @@ class WebService(Service):
         asked = loop.time()
         await asyncio.sleep(0)  # one turn of the loop: it takes as long as everything else that is due
         lag = loop.time() - asked
-        return exposition(await self.facts(), self._tally, self._doors.figures(), lag)
+        return exposition(await self.facts(), self._tally, lag)
 
     def is_ours(self, host: str) -> bool:
         """True for a `Host` header that names this service, and not another site that resolves to it."""

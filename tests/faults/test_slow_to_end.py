@@ -17,8 +17,8 @@ import pytest
 
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.app import Application
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
-from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.environment import opened_ledger, prepare_state_dir
 from supervisor_core.daemon.ownership import daemon_holder
 from supervisor_core.workers.context import DaemonContext, open_doors
@@ -51,12 +51,12 @@ def with_service(home: Host, how: str) -> tuple[str, ...]:
 
 TROUBLED = """
 import asyncio, pathlib, sys, time
-from supervisor_core.daemon import composition, daemon
+from supervisor_core.daemon import app
 
 how = sys.argv.pop(1)
 cured = pathlib.Path("cured")
 
-class Troubled(composition.HeartbeatService):
+class Troubled(app.HeartbeatService):
     async def run(self, stopping):
         if how == "raises at once" and not cured.exists():
             raise OSError(28, "No space left on device")
@@ -72,9 +72,9 @@ class Troubled(composition.HeartbeatService):
                 await asyncio.sleep(0.02)
         await super().run(stopping)
 
-composition.HeartbeatService = Troubled
-daemon.stop_limit_seconds = lambda config: 0.0
-daemon.STOP_MARGIN_SECONDS = 1.0
+app.HeartbeatService = Troubled
+app.STOP_LIMIT_SECONDS = 0.0
+app.STOP_MARGIN_SECONDS = 1.0
 from supervisor_core.cli import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -204,7 +204,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:
+def in_process(home: Host, story: Callable[[Application], Any]) -> int:
     """A whole daemon in this very process, where one can look for what it leaves behind."""
     config = load_supervisor_config(home.config, environ={"PATH": os.environ["PATH"]})
     prepare_state_dir(config)
@@ -214,7 +214,7 @@ def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:
 
         async def life() -> int:
             loops.append(asyncio.get_running_loop())
-            daemon = Daemon(DaemonContext(open_doors(config), ledger))
+            daemon = Application(DaemonContext(open_doors(config), ledger))
             telling = asyncio.create_task(story(daemon))
             code = await daemon.run()
             await telling
@@ -230,7 +230,7 @@ def in_process(home: Host, story: Callable[[Daemon], Any]) -> int:
 def test_nothing_is_left_of_a_daemon_in_its_process_neither_a_task_nor_a_thread_that_works(home: Host) -> None:
     before = set(threading.enumerate())
 
-    async def story(_daemon: Daemon) -> None:
+    async def story(_daemon: Application) -> None:
         await asyncio.to_thread(wait_until, lambda: answers(home), PATIENCE_SECONDS, "its workers run")
         await asyncio.to_thread(ask, str(home.state_dir), {"do": "stop", "workers": True})
 

@@ -24,7 +24,7 @@ from supervisor_core.commands.words import MAX_TEXT
 from supervisor_core.common import events
 from supervisor_core.config.setup.imports import conversion
 from supervisor_core.daemon import ownership, single_pass
-from supervisor_core.daemon.services import retention_rules as retention
+from supervisor_core.daemon.services import retention
 from supervisor_core.diagnosis import worker_logs
 from supervisor_core.fleet.hub import fleet
 from supervisor_core.host import drive, inbox
@@ -70,7 +70,7 @@ def _tables() -> Rows:
         kept = [
             f"{duration(each.kept)} after {each.after}." for each in retention.RETENTIONS if each.table.name == name
         ]
-        yield code(name), " ".join(kept) or retention.WITHOUT[name]
+        yield code(name), " ".join(kept) or retention.KEPT_TABLES[name]
 
 
 def _messages() -> Rows:

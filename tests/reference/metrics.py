@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from supervisor_core.web.facts import DaemonFigures, LedgerFacts, WebFacts
+from supervisor_core.web.facts import LedgerFacts, WebFacts
 from supervisor_core.web.metrics import BUCKETS, CHAT_FIGURES, CommandTally, metrics_of
 from tests.reference.markdown import code, fill, table
 
 
 def page() -> str:
-    nothing = WebFacts("", datetime.now(UTC), [], (), "", LedgerFacts())
-    figures = DaemonFigures(chat=dict.fromkeys(CHAT_FIGURES, 0.0))
-    found = metrics_of(nothing, CommandTally(), figures)
+    facts = WebFacts("", datetime.now(UTC), [], (), "", LedgerFacts(), chat=dict.fromkeys(CHAT_FIGURES, 0.0))
+    found = metrics_of(facts, CommandTally())
     rows = [
         (code(_name(each.name, each.type)), each.type, ", ".join(map(code, _labels(each))), each.documentation)
         for each in found

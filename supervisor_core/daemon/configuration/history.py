@@ -74,41 +74,43 @@ class ConfigHistory:
         self._recorded: dict[str, str] = {}
         """Those that are on record."""
         self._following: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[None]] = set()
 
     async def resume(self) -> None:
         """Record an edit that no daemon saw, or continue the change that the previous daemon left unfinished."""
-
-        def work() -> tuple[Change | None, bool]:
-            config = self._context.host.config
-            before = last_good.load(config)
-            if before is not None and before.text != config.text:
-                diff = compare(before, config)
-                change = _change(before.text, config.text, diff, diff.needs_restart, 1)
-                if change["changes"]:
-                    return change, True
-            return self._unfinished(), False
-
         try:
-            found, is_new = await self._writing(work)
-            if found is not None and is_new:
-                self._run(partial(self._begin, found))
-            self._follow(found)
+            change, is_new = await self._writing(self._read_last_change)
         except Exception:  # the edge: the workers are supervised, whatever is on record
             log.exception("the history of the configuration couldn't be read")
+            return
+        if change is not None and is_new:
+            self._run(partial(self._record_start, change))
+        self._follow(change)
 
-    def accept(self, before: str, after: SupervisorConfig, diff: ConfigDiff, version: int) -> None:
+    def accept(self, text_before: str, config: SupervisorConfig, diff: ConfigDiff, version: int) -> None:
         """This file is in force as this version, except for the settings that wait for a restart.
 
         One that changes nothing is only kept as the last good one.
         """
         waiting = [f"{list_names(diff.needs_restart)}: {RESTART_WORDS}"] if diff.needs_restart else []
-        change = _change(before, after.text, diff, waiting, version)
+        change = _change(text_before, config.text, diff, waiting, version)
         if change["changes"]:
-            change["affected"] = self._close_unfinished(after) | change["affected"]
-            self._run(partial(self._begin, change))
+            older, self._change = self._change, None
+            if older is not None:  # close it, and take over the workers that it hasn't reached
+                if not self._recorded:
+                    results = {worker_id: result or "superseded" for worker_id, result in self._results.items()}
+                    self._run(partial(self._record_results, older, results))
+                pending = [worker_id for worker_id, result in self._results.items() if result in (None, "held")]
+                roles = {name: older["affected"][name] for name in pending if name in config.workers}
+                change["affected"] = roles | change["affected"]
+            self._run(partial(self._record_start, change))
             self._follow(change)
-        self._run(partial(self._keep, after))
+
+        def keep() -> None:
+            if not self._waits:
+                last_good.keep(config)
+
+        self._run(keep)
 
     def refuse(self, error: str, version: int) -> None:
         """The file can't be used, and this version stays in force."""
@@ -121,27 +123,16 @@ class ConfigHistory:
         if self._following is not None:
             self._following.cancel()
         self._ending.set()
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    def _close_unfinished(self, config: SupervisorConfig) -> dict[str, str]:
-        """Close the change before a new one; returns the workers that it hasn't reached, with their roles."""
-        change, self._change = self._change, None
-        if change is None:
-            return {}
-        if not self._recorded:
-            known = {worker_id: result or "superseded" for worker_id, result in self._results.items()}
-            self._run(partial(self._finish, change, known))
-        waiting = [worker_id for worker_id, result in self._results.items() if result in (None, "held")]
-        return {worker_id: change["affected"][worker_id] for worker_id in waiting if worker_id in config.workers}
+        while self._writes:
+            await asyncio.wait(self._writes)
 
     def _follow(self, change: Change | None) -> None:
         if change is not None and change["affected"]:
             self._change, self._recorded = change, {}
             self._results = dict.fromkeys(change["affected"])
-            self._following = asyncio.create_task(self._record_results(change))
+            self._following = asyncio.create_task(self._follow_workers(change))
 
-    async def _record_results(self, change: Change) -> None:
+    async def _follow_workers(self, change: Change) -> None:
         """Record the results once all are known; again if a change that failed goes on, until all is well."""
         while self._change is change:
             await asyncio.sleep(LOOK_SECONDS)
@@ -155,23 +146,39 @@ class ConfigHistory:
             results = {worker_id: result for worker_id, result in self._results.items() if result is not None}
             if len(results) == len(self._results) and results != self._recorded:
                 self._recorded = results
-                self._run(partial(self._finish, change, results))
+                self._run(partial(self._record_results, change, results))
                 if not _is_failure(results):
                     self._change = None
 
-    def _begin(self, change: Change) -> None:
+    def _read_last_change(self) -> tuple[Change | None, bool]:
+        """An edit since the last daemon, or the newest change if its results aren't on record; and whether it's new."""
+        config, ledger = self._context.host.config, self._context.ledger
+        before = last_good.load(config)
+        if before is not None and before.text != config.text:
+            diff = compare(before, config)
+            change = _change(before.text, config.text, diff, diff.needs_restart, 1)
+            if change["changes"]:
+                return change, True
+
+        def newest(action: str) -> Mapping[str, Any]:
+            query = AuditFilter(action=action, limit=1, supervisor_id=ledger.supervisor_id)
+            return next(iter(ledger.read(lambda connection: search(connection, query))), {})
+
+        applied = newest(CONFIG_APPLIED)
+        if not applied or applied["task_id"] == newest(CONFIG_FINISHED).get("task_id"):
+            return None, False
+        change = json.loads(applied["details_json"])
+        return {**change, "affected": dict(change["affected"])}, False
+
+    def _record_start(self, change: Change) -> None:
         self._write(CONFIG_APPLIED, "success", change, change["affected"], has_card=not change["affected"])
 
-    def _finish(self, change: Change, results: Mapping[str, str]) -> None:
+    def _record_results(self, change: Change, results: Mapping[str, str]) -> None:
         superseded = "superseded" in results.values()
         outcome = "failure" if _is_failure(results) else "interrupted" if superseded else "success"
-        words = ", ".join(f"{worker_id} {result}" for worker_id, result in results.items())
-        log.log(
-            logging.INFO if outcome == "success" else logging.WARNING,
-            "version %d of the configuration: %s",
-            change["version"],
-            words,
-        )
+        text = ", ".join(f"{worker_id} {result}" for worker_id, result in results.items())
+        level = logging.INFO if outcome == "success" else logging.WARNING
+        log.log(level, "version %d of the configuration: %s", change["version"], text)
         affected = {worker_id: result for worker_id, result in results.items() if result in set(Role)}
         details = {**change, "workers": dict(results)}
         self._write(CONFIG_FINISHED, outcome, details, affected, has_card=not superseded)
@@ -216,24 +223,6 @@ class ConfigHistory:
                 self._waits = False
                 return
 
-    def _keep(self, config: SupervisorConfig) -> None:
-        if not self._waits:
-            last_good.keep(config)
-
-    def _unfinished(self) -> Change | None:
-        """The newest change, if the workers' results aren't on record."""
-        ledger = self._context.ledger
-
-        def newest(action: str) -> Mapping[str, Any]:
-            wanted = AuditFilter(action=action, limit=1, supervisor_id=ledger.supervisor_id)
-            return next(iter(ledger.read(lambda connection: search(connection, wanted))), {})
-
-        begun = newest(CONFIG_APPLIED)
-        if not begun or begun["task_id"] == newest(CONFIG_FINISHED).get("task_id"):
-            return None
-        change: Change = json.loads(begun["details_json"])
-        return {**change, "affected": dict(change["affected"])}
-
     def _run(self, work: Callable[[], None]) -> None:
         async def run() -> None:
             try:
@@ -242,8 +231,8 @@ class ConfigHistory:
                 log.exception("a configuration change couldn't be recorded")
 
         task = asyncio.ensure_future(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
 
 
 def _change(before: str, after: str, diff: ConfigDiff, more: Sequence[str], version: int) -> Change:

@@ -1,8 +1,4 @@
-"""The last good configuration: kept by the daemon, used by commands while the file can't be.
-
-The copy is in the state folder with the path of its file. Where the file is so broken that its `state_dir` can't be
-read as YAML, the line is searched for, and else the default folder is used.
-"""
+"""The last good configuration: kept by the daemon in its state folder, used by commands while the file can't be."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ _STATE_DIR = re.compile(r"""^[ \t{]+state_dir[ \t]*:[ \t]*(["']?)([^"'#\n}]+)\1"
 
 
 def keep(config: SupervisorConfig) -> None:
-    """Keep this configuration, which was found right, as the last good one. `OSError` where the disk refuses."""
+    """Keep this valid configuration. `OSError` if the disk refuses."""
     path, document = config.state_dir / LAST_GOOD_FILE, {"path": str(config.path), "text": config.text}
     if read_json(path, tolerant=True) != document:
         write_json(path, document)
@@ -43,7 +39,7 @@ def load(running: SupervisorConfig) -> SupervisorConfig | None:
     """The last good configuration of the daemon before this one, as it would be in this environment."""
     from supervisor_core.config.load import check_raw
 
-    text = _text_in(running.state_dir, str(running.path))
+    text = _kept_text(running.state_dir, str(running.path))
     try:
         return None if text is None else check_raw(parse_raw(text, str(running.path)))
     except ConfigError:
@@ -58,17 +54,18 @@ def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
         return load_supervisor_config(path), ""
     except ConfigError as error:
         raw = _last_good(path)
-        if raw is None:
-            raise
         try:
-            config = check_raw(raw)
-        except ConfigError:
-            raise error from None  # what was good can't be used in this environment either
+            config = None if raw is None else check_raw(raw)
+        except ConfigError:  # what was good can't be used in this environment either
+            config = None
+        if config is None:
+            raise
         put_commands_in_force(config)
         return config, error.message
 
 
 def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
+    """The same without its checks."""
     try:
         raw = read_raw(path)
         state_dir_of(raw)
@@ -81,25 +78,25 @@ def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
 
 
 def _last_good(path: str | None) -> RawConfig | None:
-    """Find the copy that belongs to this file, in one of its possible state folders; None without one."""
+    """The copy of this file in its state folder. A file that isn't YAML is searched for the line of its `state_dir`."""
     try:
         label = find_config(path)
     except ConfigError:
         return None
-    place = absolute("", label)
+    file = absolute("", label)
     try:
         folders = [state_dir_of(read_raw(label))]
     except ConfigError:
         try:
-            with Path(place).open(encoding="utf-8", errors="replace") as file:
-                content = file.read(MAX_BYTES)
+            with Path(file).open(encoding="utf-8", errors="replace") as opened:
+                content = opened.read(MAX_BYTES)
         except OSError:
             content = ""
-        named = [substitute(match[2].strip(), os.environ)[0] for match in _STATE_DIR.finditer(content)]
-        parent = str(Path(place).parent)
-        folders = [absolute(parent, name) for name in [*named, DEFAULT_STATE_DIR] if name and "\0" not in name]
+        names = [substitute(match[2].strip(), os.environ)[0] for match in _STATE_DIR.finditer(content)]
+        parent = str(Path(file).parent)
+        folders = [absolute(parent, name) for name in [*names, DEFAULT_STATE_DIR] if name and "\0" not in name]
     for folder in folders:
-        text = _text_in(Path(folder), place)
+        text = _kept_text(Path(folder), file)
         if text is not None:
             try:
                 return parse_raw(text, label)
@@ -108,11 +105,11 @@ def _last_good(path: str | None) -> RawConfig | None:
     return None
 
 
-def _text_in(state_dir: Path, place: str) -> str | None:
+def _kept_text(state_dir: Path, file: str) -> str | None:
     """The copy in this folder, if it is of this file."""
     try:
         document = read_json(state_dir / LAST_GOOD_FILE, tolerant=True) or {}
     except OSError:
         return None
     text = document.get("text")
-    return text if document.get("path") == place and isinstance(text, str) else None
+    return text if document.get("path") == file and isinstance(text, str) else None

@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 0.2
 """For how long the files must stay as they are before they are read."""
 
-POLL_SECONDS = 2.0
-"""Between two looks where the kernel can't tell of changes."""
-
-POLL_BESIDE_SECONDS = 30.0
-"""The same where it can, for another host's write to a shared drive."""
+POLL_SECONDS, POLL_BESIDE_SECONDS = 2.0, 30.0
+"""Between two looks: where the kernel can't tell of changes, and where it can, for another host's write to a drive."""
 
 PATIENCE_SECONDS = 5.0
-"""A check that takes longer is reported. The service keeps waiting for it and starts no second one."""
+"""A reading that takes longer is reported. The service keeps waiting for it and starts no second one."""
 
 CHECK_SECONDS = 5.0
 """Timeout of a requested check of the file."""
@@ -61,10 +58,7 @@ class ConfigVersion:
 
 
 class ConfigService(Service):
-    """Watches the configuration and the `.env` beside it, by the kernel's events and by polling.
-
-    Until it's started, only `apply` changes the configuration.
-    """
+    """Watches the file and the `.env` beside it. Until it's started, only `apply` changes the configuration."""
 
     name = CONFIGURATION
 
@@ -80,18 +74,18 @@ class ConfigService(Service):
         self.file_text = config.text
         """The text of the newest file that could be used."""
         self.needs_restart: tuple[str, ...] = ()
-        """Settings that differ in the file from what the daemon was started with, and wait for its restart."""
+        """Settings of the file that wait for a restart of the daemon."""
+        self.history: ConfigHistory | None = None
+        """Records what was applied or refused; None in a library's program."""
         self._blocking = blocking or Blocking()
         self._load = load
         self._subscribers: list[Callable[[ConfigVersion], None]] = []
-        self.history: ConfigHistory | None = None
-        """Records what was applied or refused; None in a library's program."""
         self._woken = asyncio.Event()
-        self._seen = ""
-        """The fingerprint of the newest content, good or not, that was read."""
-        self._bad = ""
+        self._fingerprint = ""
+        """Of the newest content, good or not, that was read."""
+        self._error = ""
         self._hangs = False
-        self._requested: asyncio.Future[SupervisorConfig | str] | None = None
+        self._check: asyncio.Future[SupervisorConfig | str] | None = None
 
     def subscribe(self, callback: Callable[[ConfigVersion], None]) -> None:
         """Have this called on the event loop with each version to come: new workers, teams or commands."""
@@ -102,62 +96,67 @@ class ConfigService(Service):
         stays = f"version {self.current.number} stays active"
         if self._hangs:
             return f"the configuration's folder, {self.current.config.path.parent}, isn't responding; {stays}"
-        if not self._bad:
+        if not self._error:
             return ""
-        first, *more = self._bad.splitlines()
-        others = f" (and {len(more)} more)" if more else ""
-        return f"{first}{others}; {stays}"
+        first, *more = self._error.splitlines()
+        return f"{first}{f' (and {len(more)} more)' if more else ''}; {stays}"
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The control door's `config`: what this daemon would do with the file at `path`, read by the daemon itself.
+        """The control socket's `config`: what this daemon would do with the file at `path`, else with its own file.
 
-        `{"do": "config", "path": "/abs/config.yaml"}` is answered with `{"ok", "version", "since", "path", "problem",
-        "needs_restart", "difference": ConfigDiff.as_json()}`; where the daemon can't use that file, `difference` is
-        null and `refused` says why. Without `path` it is about the daemon's own file. Names only, never a value.
+        `difference` is `ConfigDiff.as_json()`; if the daemon can't use the file, it is null, and `refused` says why.
         """
         path = Path(str(request.get("path") or self.current.config.path))
-        found = await self._read_for_others(path)
-        current = self.current
+        config: SupervisorConfig | str = f"{path}: a folder isn't responding; is it on a hanging drive?"
+        if self._check is None or self._check.done():  # at most one call hangs, however often it is requested
+            self._check = asyncio.ensure_future(self._blocking(self._read, path))
+            await asyncio.wait({self._check}, timeout=CHECK_SECONDS)
+            if self._check.done():
+                config = self._check.result()
         return {
             "ok": True,
-            "version": current.number,
-            "since": to_text(current.at),
+            "version": self.current.number,
+            "since": to_text(self.current.at),
             "path": str(self.current.config.path),
             "problem": self.problem(),
             "needs_restart": list(self.needs_restart),
-            "difference": None if isinstance(found, str) else compare(current.config, found).as_json(),
-            "refused": found if isinstance(found, str) else "",
+            "difference": None if isinstance(config, str) else compare(self.current.config, config).as_json(),
+            "refused": config if isinstance(config, str) else "",
         }
 
-    async def _read_for_others(self, path: Path) -> SupervisorConfig | str:
-        """Check with a timeout; there is at most one hanging call, however often it is requested."""
-        if self._requested is None or self._requested.done():
-            self._requested = asyncio.ensure_future(self._blocking(self._load_or_explain, path))
-            await asyncio.wait({self._requested}, timeout=CHECK_SECONDS)
-            if self._requested.done():
-                return self._requested.result()
-        return f"{path}: a folder isn't responding; is it on a hanging drive?"
-
     async def initialise(self) -> None:
-        """Start over: the file may have changed since the program read it, so the first check assumes nothing."""
-        self._seen = ""
+        """Start over: the file may have changed since the program read it."""
+        self._fingerprint = ""
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Read the file after each notice of the kernel and now and then, until asked to stop."""
         watch, loop = FolderWatch(every_change=True), asyncio.get_running_loop()
         descriptor = watch.fileno()
+
+        def on_change() -> None:
+            watch.drain()
+            self._woken.set()
+
         if descriptor is not None:
-            loop.add_reader(descriptor, self._on_change, watch)
+            loop.add_reader(descriptor, on_change)
         try:
             while not stopping.is_set():
                 self.pulse.beat()
                 self._woken.clear()
                 reading = asyncio.ensure_future(self._blocking(self._read_if_changed, watch))
-                if not await self._is_done(reading, stopping):
+                await wait_until(reading, stopping, PATIENCE_SECONDS)
+                if not reading.done() and not stopping.is_set():
+                    self._hangs = True
+                    log.error("%s", self.problem())
+                    await wait_until(reading, stopping)
+                    if reading.done():
+                        log.info("the configuration's folder responds again")
+                self._hangs = False
+                if not reading.done():  # it ends in its thread
                     return
-                is_watched, found = reading.result()
-                if found is not None:
-                    self._take(found)
+                is_watched, config = reading.result()
+                if config is not None:
+                    self._take(config)
                 seconds = POLL_BESIDE_SECONDS if is_watched else POLL_SECONDS
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
@@ -167,22 +166,6 @@ class ConfigService(Service):
                 loop.remove_reader(descriptor)
             watch.close()
             self._hangs = False
-
-    def _on_change(self, watch: FolderWatch) -> None:
-        watch.drain()
-        self._woken.set()
-
-    async def _is_done(self, reading: asyncio.Future[Any], stopping: asyncio.Event) -> bool:
-        """Wait for the call, and report one that hangs; False when told to stop first. It then ends in its thread."""
-        await wait_until(reading, stopping, PATIENCE_SECONDS)
-        if not reading.done() and not stopping.is_set():
-            self._hangs = True
-            log.error("%s", self.problem())
-            await wait_until(reading, stopping)
-            if reading.done():
-                log.info("the configuration's folder responds again")
-        self._hangs = False
-        return reading.done()
 
     def _read_if_changed(self, watch: FolderWatch) -> tuple[bool, SupervisorConfig | str | None]:
         """Read the file if it differs from the last reading and stays the same for a moment; it blocks.
@@ -195,19 +178,20 @@ class ConfigService(Service):
         is_watched = watch.watch(path.parent) and not path.is_symlink()
         content = _fingerprint(path)
         for _ in range(MAX_LOOKS):
-            if content == self._seen:
+            if content == self._fingerprint:
                 break
             time.sleep(QUIET_SECONDS)
             before, content = content, _fingerprint(path)
             if content == before:
-                found = self._load_or_explain(path)
+                config = self._read(path)
                 content = _fingerprint(path)
                 if content == before:
-                    self._seen = content
-                    return is_watched, found
-        return is_watched and content == self._seen, None
+                    self._fingerprint = content
+                    return is_watched, config
+        return is_watched and content == self._fingerprint, None
 
-    def _load_or_explain(self, path: Path) -> SupervisorConfig | str:
+    def _read(self, path: Path) -> SupervisorConfig | str:
+        """The configuration, or what is wrong with it."""
         try:
             return self._load(path)
         except ConfigError as error:
@@ -216,26 +200,24 @@ class ConfigService(Service):
             log.exception("the configuration couldn't be read")
             return f"{path} couldn't be read ({type(error).__name__}). See the log for details."
 
-    def _take(self, found: SupervisorConfig | str) -> None:
-        """Put a good file in force; else say what is wrong, once."""
-        version = self.current.number
-        if isinstance(found, str):
-            self._bad = found
-            words = "the configuration can't be used; version %d stays active: %s"
-            about = LogEvent.CONFIG_REFUSED.extra(version=version, error=found)
-            log.error(words, version, "; ".join(found.splitlines()), extra=about)
+    def _take(self, config: SupervisorConfig | str) -> None:
+        if isinstance(config, str):
+            version, self._error = self.current.number, config
+            message = "the configuration can't be used; version %d stays active: %s"
+            about = LogEvent.CONFIG_REFUSED.extra(version=version, error=config)
+            log.error(message, version, "; ".join(config.splitlines()), extra=about)
             if self.history is not None:
-                self.history.refuse(found, version)
+                self.history.refuse(config, version)
             return
-        if self._bad:
-            self._bad = ""
-            log.info("the configuration %s is valid again", found.path, extra=LogEvent.CONFIG_VALID.extra())
-        self.apply(found)
+        if self._error:
+            self._error = ""
+            log.info("the configuration %s is valid again", config.path, extra=LogEvent.CONFIG_VALID.extra())
+        self.apply(config)
 
-    def apply(self, found: SupervisorConfig) -> None:
+    def apply(self, config: SupervisorConfig) -> None:
         """Put the workers, teams and commands of this configuration in force; other changes wait for a restart."""
-        before, self.file_text = self.file_text, found.text
-        diff = compare(self.current.config, found)
+        text_before, self.file_text = self.file_text, config.text
+        diff = compare(self.current.config, config)
         waiting = tuple(key for key in diff.needs_restart if key not in self.needs_restart)
         if waiting:
             log.warning("configuration: %s: %s", list_names(diff.needs_restart), RESTART_WORDS)
@@ -243,24 +225,19 @@ class ConfigService(Service):
             log.info("configuration: a restart of the daemon is no longer needed")
         self.needs_restart = diff.needs_restart
         if diff.live:
-            self._activate(found, diff)
+            number, active = self.current.number + 1, in_force(self.current.config, config)
+            self.current = version = ConfigVersion(number, active, diff, datetime.now(UTC))
+            put_commands_in_force(active)
+            log.info("configuration version %d is active", number, extra=LogEvent.CONFIG_LOADED.extra(version=number))
+            for line in replace(diff, needs_restart=()).in_words():
+                log.info("configuration: %s", line)
+            for callback in self._subscribers:
+                try:
+                    callback(version)
+                except Exception:  # the edge: one who can't deal with it must not keep it from the others
+                    log.exception("configuration version %d didn't reach every service", number)
         if self.history is not None:
-            self.history.accept(before, found, replace(diff, needs_restart=waiting), self.current.number)
-
-    def _activate(self, found: SupervisorConfig, diff: ConfigDiff) -> None:
-        version = self.current
-        new = ConfigVersion(version.number + 1, in_force(version.config, found), diff, datetime.now(UTC))
-        self.current = new
-        put_commands_in_force(new.config)
-        about = LogEvent.CONFIG_LOADED.extra(version=new.number)
-        log.info("configuration version %d is active", new.number, extra=about)
-        for words in replace(diff, needs_restart=()).in_words():
-            log.info("configuration: %s", words)
-        for callback in self._subscribers:
-            try:
-                callback(new)
-            except Exception:  # the edge: one who can't deal with it must not keep it from the others
-                log.exception("configuration version %d didn't reach every service", new.number)
+            self.history.accept(text_before, config, replace(diff, needs_restart=waiting), self.current.number)
 
 
 def _fingerprint(path: Path) -> str:

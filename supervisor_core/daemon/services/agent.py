@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from supervisor_core.common.errors import SupervisorError
@@ -26,13 +27,7 @@ from supervisor_core.common.times import to_text
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Database, transactions
-from supervisor_core.storage.supervisors import (
-    ALIVE,
-    SupervisorMove,
-    SupervisorRow,
-    SupervisorStatus,
-    next_status,
-)
+from supervisor_core.storage.supervisors import ALIVE, SupervisorMove, SupervisorRow, SupervisorStatus, next_status
 from supervisor_core.storage.tables import REASON
 from supervisor_core.version import __version__
 from supervisor_core.workers.heartbeats.service import HeartbeatLoop
@@ -55,6 +50,8 @@ EVENTS: Mapping[SupervisorMove, EventType] = MappingProxyType(
 PUBLISH_SECONDS = 5.0
 """The longest wait for an event bus that is asynchronous."""
 
+ONE_NAME = "If two supervisors share a supervisor.id, give each its own or stop one."
+
 
 class Publisher(Protocol):
     """An event bus."""
@@ -63,9 +60,6 @@ class Publisher(Protocol):
         """Take an event. It must not block; what it returns is awaited if it can be."""
 
 
-RunBlocking = Callable[..., Awaitable[Any]]
-"""Does a call that blocks somewhere else, and is awaited."""
-
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -73,10 +67,6 @@ log = logging.getLogger(__name__)
 
 class SupersededError(SupervisorError):
     """Another process uses this supervisor's name."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class SupervisorAgent:
@@ -92,13 +82,13 @@ class SupervisorAgent:
         event_bus: Publisher | None = None,
         *,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        clock: Callable[[], datetime] = _utc_now,
-        elsewhere: RunBlocking | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        elsewhere: Callable[..., Awaitable[Any]] | None = None,
     ) -> None:
+        """`elsewhere` runs a blocking call and is awaited."""
         if not (math.isfinite(heartbeat_seconds) and heartbeat_seconds >= 0):
             raise ValueError(f"heartbeat_seconds must be a number of seconds, or 0 for none, not {heartbeat_seconds!r}")
         self.supervisor_id = supervisor_id
-        self._name = str(supervisor_id)
         self.db = db
         self._database = transactions(db)
         self.team_manager = TeamManager(self._database, supervisor_id, clock=clock)
@@ -111,7 +101,7 @@ class SupervisorAgent:
         self._row: SupervisorRow | None = None
         self._was_paused = False
         self._moving = asyncio.Lock()
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
     def status(self) -> SupervisorStatus:
@@ -139,9 +129,8 @@ class SupervisorAgent:
 
     async def recall(self) -> None:
         """Read whether an earlier life was paused: that holds also while this one can't be written down."""
-        row: SupervisorRow | None = await self._elsewhere(
-            self._database.read, partial(supervisors.find, supervisor_id=self._name)
-        )
+        find = partial(supervisors.find, supervisor_id=str(self.supervisor_id))
+        row: SupervisorRow | None = await self._elsewhere(self._database.read, find)
         self._was_paused = row is not None and row.paused
 
     def problem(self) -> str:
@@ -150,63 +139,65 @@ class SupervisorAgent:
 
     async def spawn(self) -> None:
         """Begin a run: from now on the row describes this process. `start` does it if needed."""
-        await self._to_the_end(self._spawn())
+        await self._finish(self._spawn())
 
     async def start(self) -> None:
         """Become active, or paused if an earlier run was paused and not resumed. After `stop` it's a new life."""
-        await self._to_the_end(self._move(SupervisorMove.START))
+        await self._finish(self._move(SupervisorMove.START))
 
     async def stop(self) -> None:
         """End this life. A pause stays in force for the next one."""
-        await self._to_the_end(self._move(SupervisorMove.STOP))
+        await self._finish(self._move(SupervisorMove.STOP))
 
     async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
         """Pause monitoring and reconciling, also across restarts, until `resume`. Workers aren't touched.
 
         `asked` is the audit row of the request, written together with the move.
         """
-        await self._to_the_end(self._move(SupervisorMove.PAUSE, reason, asked))
+        await self._finish(self._move(SupervisorMove.PAUSE, reason, asked))
 
     async def resume(self, *, asked: AuditEntry | None = None) -> None:
-        await self._to_the_end(self._move(SupervisorMove.RESUME, asked=asked))
+        await self._finish(self._move(SupervisorMove.RESUME, asked=asked))
 
     async def fail(self, reason: str) -> None:
         """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
-        await self._to_the_end(self._move(SupervisorMove.FAIL, reason))
+        await self._finish(self._move(SupervisorMove.FAIL, reason))
 
     async def get_team_status(self) -> dict[str, Any]:
         """Its status and its teams with their sizes, for programs."""
-        found: dict[str, Any] = await self._elsewhere(self.team_manager.get_team_status)
-        return {**found, "status": str(self._status)}
+        teams: dict[str, Any] = await self._elsewhere(self.team_manager.get_team_status)
+        return {**teams, "status": str(self._status)}
 
-    async def _to_the_end(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish the work even if the caller is cancelled, so that memory agrees with the database."""
         task = asyncio.ensure_future(work)
-        self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
     async def _spawn(self) -> None:
         async with self._moving:
             if self._row is None:
-                await self._begin()
+                self._row = await self._begin_life()
 
-    async def _begin(self) -> SupervisorRow:
+    async def _begin_life(self) -> SupervisorRow:
         facts = {
             "heartbeat_seconds": self._heartbeat.every_seconds,
             "hostname": host_name(),
             "pid": os.getpid(),
             "version": __version__,
         }
-        begin = partial(supervisors.begin_life, supervisor_id=self._name, facts=facts, now=self._clock())
+        name = str(self.supervisor_id)
+        begin = partial(supervisors.begin_life, supervisor_id=name, facts=facts, now=self._clock())
+        row: SupervisorRow
         row, before = await self._elsewhere(self._database.write, begin)
         if before is not None and before.status in ALIVE:
-            words = "supervisor %s didn't stop normally last time: pid %d on %s had been %s since %s"
-            log.warning(words, self._name, before.pid, before.hostname, before.status, before.changed_at)
-        self._row = row
-        return self._row
+            message = "supervisor %s didn't stop normally last time: pid %d on %s had been %s since %s"
+            log.warning(message, name, before.pid, before.hostname, before.status, before.changed_at)
+        return row
 
     async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
+        """Store a move, and then publish it. A start after a pause is two moves in one transaction."""
         reason = one_line(storable(reason), REASON)
         async with self._moving:
             if move is SupervisorMove.START and self._status is SupervisorStatus.TERMINATED:
@@ -216,67 +207,53 @@ class SupervisorAgent:
             if to is before:
                 log.warning("supervisor %s is already %s: %s changes nothing", self.supervisor_id, before, move)
                 return
-            row = self._row or await self._begin()
-            rests = move is SupervisorMove.START and row.paused
-            way = [to, next_status(to, SupervisorMove.PAUSE)] if rests else [to]
-            self._row = await self._write(row, way, self._changes(row, move, reason), asked)
-            if way[-1] not in ALIVE:
+            if self._row is None:
+                self._row = await self._begin_life()
+            row, now = self._row, self._clock()
+            stays_paused = move is SupervisorMove.START and row.paused
+            statuses = [before, to, *([next_status(to, SupervisorMove.PAUSE)] if stays_paused else [])]
+            changes: dict[str, Any] = {}
+            if move in (SupervisorMove.PAUSE, SupervisorMove.FAIL):
+                changes = {"reason": reason or None, "paused": row.paused or move is SupervisorMove.PAUSE}
+            elif move is SupervisorMove.RESUME:
+                changes = {"reason": None, "paused": False}
+            elif move is SupervisorMove.START and not row.paused:
+                changes = {"reason": None}
+            steps = [supervisors.move(row, old, new, now, **changes) for old, new in pairwise(statuses)]
+            steps[0] = replace(steps[0], audit=asked)
+            taken, stored = await self._elsewhere(supervisors.take_moves, self._database, row, steps, now)
+            # Not taken, and yet the row is as it should be: an earlier try was written, and its answer was lost.
+            if stored is None or not (taken or (stored.life, stored.status) == (row.life, statuses[-1])):
+                known = f"its row names pid {stored.pid} on {stored.hostname}, {stored.status}" if stored else ""
+                raise SupersededError(
+                    f"Supervisor {self.supervisor_id} couldn't change its status: {known or 'its row is missing'}.",
+                    remedy=ONE_NAME,
+                )
+            self._row = stored
+            if statuses[-1] not in ALIVE:
                 await self._heartbeat.end()
-            self._status = way[-1]
+            self._status = statuses[-1]
             if self._status in ALIVE:
                 self._heartbeat.begin()
-            await self._tell(move, before, to, reason)
-            if rests:
-                await self._tell(SupervisorMove.PAUSE, to, way[-1], self._row.reason or "")
+            await self._publish(move, before, to, reason)
+            if stays_paused:
+                await self._publish(SupervisorMove.PAUSE, to, self._status, stored.reason or "")
 
-    @staticmethod
-    def _changes(row: SupervisorRow, move: SupervisorMove, reason: str) -> dict[str, Any]:
-        """The changes of the row besides its status. The reason is that of the pause or the failure."""
-        if move in (SupervisorMove.PAUSE, SupervisorMove.FAIL):
-            return {"reason": reason or None, "paused": row.paused or move is SupervisorMove.PAUSE}
-        if move is SupervisorMove.RESUME:
-            return {"reason": None, "paused": False}
-        if move is SupervisorMove.START and not row.paused:
-            return {"reason": None}
-        return {}
-
-    async def _write(
-        self, row: SupervisorRow, way: list[SupervisorStatus], also: Mapping[str, Any], asked: AuditEntry | None
-    ) -> SupervisorRow:
-        now = self._clock()
-        stations = [self._status, *way]
-        path = [supervisors.move(row, stations[n], to, now, **also) for n, to in enumerate(way)]
-        path[0] = replace(path[0], audit=asked)
-        taken, found = await self._elsewhere(supervisors.take_moves, self._database, row, path, now)
-        if found is None or not (taken or (found.life, found.status) == (row.life, way[-1])):
-            raise self._lost(found)
-        # Not taken, and yet where it should lead: an earlier try was written, and the answer to it was lost.
-        return cast(SupervisorRow, found)
-
-    def _lost(self, found: SupervisorRow | None) -> SupersededError:
-        seen = f"its row names pid {found.pid} on {found.hostname}, {found.status}" if found else "its row is missing"
-        return SupersededError(
-            f"Supervisor {self.supervisor_id} couldn't change its status: {seen}.",
-            remedy="If two supervisors share a supervisor.id, give each its own or stop one.",
-        )
-
-    def _beat(self) -> Awaitable[None]:
-        return self._beat_once(self._row)
-
-    async def _beat_once(self, row: SupervisorRow | None) -> None:
+    async def _beat(self) -> None:
+        row = self._row
         if row is None:
             return
-        mine = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
-        if not mine and not self._moving.locked():  # else it is just being ended by ourselves
+        is_ours = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
+        if not is_ours and not self._moving.locked():  # else it is just being ended by ourselves
             raise SupersededError(
                 f"The row of supervisor {self.supervisor_id} belongs to another process or is missing.",
-                remedy="If two supervisors share a supervisor.id, give each its own or stop one.",
+                remedy=ONE_NAME,
             )
 
-    async def _tell(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
-        why = f": {reason}" if reason else ""
+    async def _publish(self, move: SupervisorMove, before: SupervisorStatus, to: SupervisorStatus, reason: str) -> None:
         level = logging.ERROR if move is SupervisorMove.FAIL else logging.INFO
-        log.log(level, "supervisor %s is %s (was %s)%s", self.supervisor_id, to, before, why)
+        suffix = f": {reason}" if reason else ""
+        log.log(level, "supervisor %s is %s (was %s)%s", self.supervisor_id, to, before, suffix)
         kind = EVENTS.get(move)
         if self.event_bus is None or kind is None:
             return
@@ -288,9 +265,9 @@ class SupervisorAgent:
             "reason": reason or None,
         }
         try:
-            taken = self.event_bus.publish(Event(kind, self._name, now, payload))
-            if isinstance(taken, Awaitable):
+            published = self.event_bus.publish(Event(kind, str(self.supervisor_id), now, payload))
+            if isinstance(published, Awaitable):
                 async with asyncio.timeout(PUBLISH_SECONDS):
-                    await taken
+                    await published
         except Exception:  # nothing that must be true depends on an event
             log.exception("the event %s of supervisor %s couldn't be published", kind, self.supervisor_id)

@@ -38,8 +38,8 @@ PASS_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-def waiting_rows_text(waiting: int) -> str:
-    return f"{waiting} row{'' if waiting == 1 else 's'} waiting"
+def waiting_rows_text(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'} waiting"
 
 
 def make_sender(config: SupervisorConfig, ledger: Ledger) -> SharedDatabaseSender:
@@ -48,23 +48,21 @@ def make_sender(config: SupervisorConfig, ledger: Ledger) -> SharedDatabaseSende
     return SharedDatabaseSender(ledger, database, config.state_dir, seconds)
 
 
-def send_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> SendResult:
+def send_now(config: SupervisorConfig, ledger: Ledger, seconds: float = PASS_SECONDS) -> None:
     """Send what waits at the end of a pass, within a time limit. Nothing is lost on a failure."""
     sender = make_sender(config, ledger)
     future = DaemonThreads("shared database", 1, idle_seconds=0).submit(sender.send)
     try:
-        done = future.result(seconds)
+        result = future.result(seconds)
     except TimeoutError:
         sender.halt.set()
-        done = sender.result(problem=f"The shared database didn't respond in {seconds:g} s.")
-    if done.problem or done.refused:
-        log.warning("%s %s", done.problem or done.refused, waiting_rows_text(done.waiting))
-    return done
+        result = sender.result(problem=f"The shared database didn't respond in {seconds:g} s.")
+    if problem := result.problem or result.refused:
+        log.warning("%s %s", problem, waiting_rows_text(result.waiting))
 
 
 class Forwarder(Service):
-    """Woken by the commits of this program, and by a tick. All that blocks is done in a thread, which is left behind
-    if it hangs."""
+    """Woken by the commits of this program, and by a tick. A call that hangs is left behind in its thread."""
 
     name = FORWARDER
 
@@ -81,65 +79,76 @@ class Forwarder(Service):
         self._last = SendResult()
         self._away_since: datetime | None = None
 
-    def problem(self) -> str:
-        """The reason why rows wait, and their number."""
-        if self._round_started is not None:
-            silence = time.monotonic() - max(self._round_started, self._sender.responded_at)
-            if silence > self._response_seconds:
-                waiting = waiting_rows_text(self._last.waiting)
-                return f"The shared database hasn't responded for {silence:.0f} s; {waiting}"
-        if self._away_since is None:
-            return self._last.refused
-        since = f"{self._away_since:%Y-%m-%d %H:%M:%S} UTC"
-        return f"{self._last.problem} Since {since}; {waiting_rows_text(self._last.waiting)}"
-
     @property
     def waiting_rows(self) -> int:
         """The number of rows that waited after the last round."""
         return self._last.waiting
 
+    def problem(self) -> str:
+        """The reason why rows wait, and their number."""
+        waiting = waiting_rows_text(self._last.waiting)
+        if self._round_started is not None:
+            silence = time.monotonic() - max(self._round_started, self._sender.responded_at)
+            if silence > self._response_seconds:
+                return f"The shared database hasn't responded for {silence:.0f} s; {waiting}"
+        if self._away_since is None:
+            return self._last.refused
+        return f"{self._last.problem} Since {self._away_since:%Y-%m-%d %H:%M:%S} UTC; {waiting}"
+
     def trouble(self) -> Outage | None:
         return Outage(self._last.problem.rstrip("."), self._away_since) if self._away_since else None
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Send what waits, until asked to stop."""
+        """Send what waits; then wait for something new, and after a failure longer each time."""
         loop = asyncio.get_running_loop()
         self._sender.halt.clear()
-        wake = self._woken.set
-        with self._ledger.listening(lambda: loop.call_soon_threadsafe(wake), kinds=(SHARED_DATABASE,)):
+        with self._ledger.listening(lambda: loop.call_soon_threadsafe(self._woken.set), kinds=(SHARED_DATABASE,)):
             while not stopping.is_set():
                 self._woken.clear()
-                await self._round(stopping)
-                await self._wait(stopping)
+                await self._send(stopping)
+                if not self._failures:
+                    self.pulse.beat(within=TICK_SECONDS)
+                    await wait_until(self._woken, stopping, TICK_SECONDS)
+                    if self._woken.is_set():
+                        await wait_until(None, stopping, GATHER_SECONDS)
+                    continue
+                longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
+                retry_at = loop.time() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts)
+                while not stopping.is_set() and (left := retry_at - loop.time()) > 0:
+                    self.pulse.beat(within=left)
+                    await wait_until(self._woken, stopping, left)
+                    if self._woken.is_set():  # `status` shows how many wait
+                        self._woken.clear()
+                        self._last = await self._blocking(self._sender.result, 0, self._last.problem)
+                        await wait_until(None, stopping, GATHER_SECONDS)
         if not self._failures:
-            await self._round(None)  # what was written meanwhile
+            await self._send(None)  # what was written meanwhile
 
     async def shut_down(self) -> None:
         """A round that hangs ends after the batch in hand, or with the program."""
         self._sender.halt.set()
 
-    async def _round(self, stopping: asyncio.Event | None) -> None:
-        """Send what waits. A stop waits for it only a little longer."""
+    async def _send(self, stopping: asyncio.Event | None) -> None:
+        """Run a round. A stop waits for it only a little longer."""
         if self._round_started is not None:
             return  # the last one still hangs
         self._round_started = time.monotonic()
         task = asyncio.ensure_future(self._blocking(self._sender.send))
-        task.add_done_callback(self._record)
-        if stopping is not None:
-            while not (task.done() or stopping.is_set()):
-                self.pulse.beat(within=BEAT_SECONDS)
-                await wait_until(task, stopping, BEAT_SECONDS)
+        task.add_done_callback(self._on_sent)
+        while stopping is not None and not (task.done() or stopping.is_set()):
+            self.pulse.beat(within=BEAT_SECONDS)
+            await wait_until(task, stopping, BEAT_SECONDS)
         if not task.done():
             await asyncio.wait({task}, timeout=LAST_SECONDS)
 
-    def _record(self, task: asyncio.Future[SendResult]) -> None:
+    def _on_sent(self, task: asyncio.Future[SendResult]) -> None:
         self._round_started = None
         if task.cancelled() or task.exception() is not None:
             return
-        before, self._last = self._last, task.result()
+        problem_before, self._last = self._last.problem, task.result()
         if self._last.problem:
             self._failures += 1
-            if self._away_since is None or before.problem != self._last.problem:
+            if self._away_since is None or problem_before != self._last.problem:
                 about = LogEvent.SHARED_DATABASE_LOST.extra(error=self._last.problem)
                 waiting = waiting_rows_text(self._last.waiting)
                 log.warning("%s %s; everything else continues", self._last.problem, waiting, extra=about)
@@ -149,21 +158,3 @@ class Forwarder(Service):
             about = LogEvent.SHARED_DATABASE_BACK.extra(rows=self._last.sent)
             log.info("the shared database is back; %d rows sent", self._last.sent, extra=about)
         self._failures, self._away_since = 0, None
-
-    async def _wait(self, stopping: asyncio.Event) -> None:
-        """Wait for something new or the tick; after a failure longer each time, whatever is new."""
-        if not self._failures:
-            self.pulse.beat(within=TICK_SECONDS)
-            await wait_until(self._woken, stopping, TICK_SECONDS)
-            if self._woken.is_set():
-                await wait_until(None, stopping, GATHER_SECONDS)
-            return
-        longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(self._failures - 1, 10))
-        end = time.monotonic() + longest * random.uniform(0.75, 1.0)  # noqa: S311 (spreads the hosts that come back)
-        while not stopping.is_set() and (left := end - time.monotonic()) > 0:
-            self.pulse.beat(within=left)
-            await wait_until(self._woken, stopping, left)
-            if self._woken.is_set():  # `status` shows how many wait
-                self._woken.clear()
-                self._last = await self._blocking(self._sender.result, 0, self._last.problem)
-                await wait_until(None, stopping, GATHER_SECONDS)

@@ -1,4 +1,4 @@
-"""Keeps the supervisor's life as its services are, and its teams as configured."""
+"""Keeps the supervisor's status as its services are, and its teams as configured."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage.supervisors import SupervisorStatus
 
-log = logging.getLogger(__name__)
-
 FOLLOW_SECONDS = 5.0
-"""Between two looks whether the life is as the services are."""
+"""Between two looks at the services."""
 
 BROKEN_SECONDS = 30.0
 """A service that is back sooner, with its own back-off, has not made the supervisor fail."""
 
+log = logging.getLogger(__name__)
+
 
 class LifeRecorder(Service):
-    """A service of the daemon that works behind the others."""
-
     name = "life"
 
     def __init__(
@@ -32,72 +30,62 @@ class LifeRecorder(Service):
         agent: SupervisorAgent,
         blocking: Blocking,
         config: Callable[[], SupervisorConfig],
-        broken: Callable[[], str],
+        find_problem: Callable[[], str],
     ) -> None:
+        """`find_problem` returns why workers aren't supervised; empty while they are."""
         super().__init__()
         self._agent = agent
         self._blocking = blocking
         self._config = config
-        self._broken = broken
-        """Returns why workers aren't supervised; empty while they are."""
+        self._find_problem = find_problem
         self._broken_since: float | None = None
-        self._teams_of: SupervisorConfig | None = None
-        self._problem = ""
+        self._synced_config: SupervisorConfig | None = None
+        self._error = ""
 
     def problem(self) -> str:
         """The error of the last write."""
-        return self._problem
+        return self._error
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Record heartbeats until told to stop."""
         while not stopping.is_set():
-            seconds = FOLLOW_SECONDS
-            self.pulse.beat(within=seconds)
-            if not await wait_until(None, stopping, seconds):
+            self.pulse.beat(within=FOLLOW_SECONDS)
+            if not await wait_until(None, stopping, FOLLOW_SECONDS):
                 await self.follow()
 
     async def spawn(self) -> None:
         """Record this run, and whether an earlier one was paused, before anything is planned."""
-        await self._careful(self._spawn)
+        await self._record(self._spawn)
 
     async def follow(self) -> None:
-        """Have the life as the services are, and the teams as configured."""
-        await self._careful(self._follow)
+        """Record whether the services run, and sync the teams with the configuration."""
+        await self._record(self._follow)
 
-    async def _careful(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _record(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
+            self._error = ""
         except Exception as error:
-            known = isinstance(error, SupervisorError)
-            words = describe(error)
-            if words != self._problem:
-                log.error("the supervisor's status couldn't be recorded: %s", words, exc_info=not known)  # noqa: TRY400
-            self._problem = words
-        else:
-            self._problem = ""
+            is_known, message = isinstance(error, SupervisorError), describe(error)
+            if message != self._error:
+                log.error("the supervisor's status couldn't be recorded: %s", message, exc_info=not is_known)  # noqa: TRY400
+            self._error = message
 
     async def _spawn(self) -> None:
         await self._agent.recall()
         await self._agent.spawn()
 
     async def _follow(self) -> None:
-        broken, status = self._broken(), self._agent.status
+        problem, status, now = self._find_problem(), self._agent.status, time.monotonic()
         if status is SupervisorStatus.SPAWNING:
-            await self._spawn()  # again, where that failed
-        now = time.monotonic()
-        self._broken_since = (self._broken_since or now) if broken else None
-        if not broken and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
+            await self._spawn()  # again, if that failed
+        self._broken_since = (self._broken_since or now) if problem else None
+        is_lasting = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
+        if not problem and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
             await self._agent.start()
-        for_long = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
-        if broken and (status is SupervisorStatus.SPAWNING or (for_long and status is SupervisorStatus.ACTIVE)):
-            await self._agent.fail(broken)
-        await self._sync_teams()
-
-    async def _sync_teams(self) -> None:
-        """Have the teams be as the configuration says; again where that failed, and only for the newest one."""
+        if problem and (status is SupervisorStatus.SPAWNING or (is_lasting and status is SupervisorStatus.ACTIVE)):
+            await self._agent.fail(problem)
         config = self._config()
-        if config is self._teams_of:
-            return
-        for change in await self._blocking(self._agent.team_manager.sync_with, config):
-            log.info("%s", change)
-        self._teams_of = config
+        if config is not self._synced_config:
+            for change in await self._blocking(self._agent.team_manager.sync_with, config):
+                log.info("%s", change)
+            self._synced_config = config

@@ -1,4 +1,4 @@
-"""The queue processor: flags become rows, rows wake their actors, and what is done becomes result files."""
+"""The queue processor: flags become rows, rows wake their actors, and finished jobs become result files."""
 
 from __future__ import annotations
 
@@ -32,43 +32,41 @@ log = logging.getLogger(__name__)
 class QueueProcessor(Service):
     """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job.
 
-    Each time it wakes the actors of all workers for whom something waits: a row whose filer died before it could
-    say so is found like any other.
+    Each look wakes the actors of all workers for whom something waits: a row whose filer died before it could say so is
+    found like any other.
     """
 
     name = QUEUE_PROCESSOR
 
-    def __init__(self, parts: DaemonContext, blocking: Blocking, waiting: Callable[[Collection[str]], None]) -> None:
-        config = parts.host.config
+    def __init__(self, parts: DaemonContext, blocking: Blocking, wake: Callable[[Collection[str]], None]) -> None:
         super().__init__()
         self._parts = parts
         self._blocking = blocking
-        self._waiting = waiting
-        self._poll_seconds = config.supervisor.inbox_poll_seconds
-        self._folders = list(config.folders)
-        self._intake = FlagIntake(parts.host, parts.ledger, list(config.workers), flag_trust(config))
+        self._wake_workers = wake
+        self._poll_seconds = parts.host.config.supervisor.inbox_poll_seconds
+        self._missing_folders = list(parts.host.config.folders)
         self._watch: FolderWatch | None = None
+        self._is_watched = False
         self._woken = asyncio.Event()
         self._problem = ""
-        self._is_watched = False
-        self._looks = True
-        """The inbox is to be looked into; else only results are written."""
         self._unripe = 0
         """Flags that seem to be incomplete and are checked again soon."""
+        self.configured()
+
+    def configured(self) -> None:
+        """Take the flags of the workers of the active configuration."""
+        host = self._parts.host
+        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), flag_trust(host.config))
+        self.wake()
 
     def wake(self) -> None:
-        self._looks = True
+        """Look into the inbox."""
+        self._look_due = True
         self._woken.set()
 
     def deliver(self) -> None:
         """Write the results of commands that have ended."""
         self._woken.set()
-
-    def configured(self) -> None:
-        """Other workers are configured from now on: their flags are taken, too."""
-        host = self._parts.host
-        self._intake = FlagIntake(host, self._parts.ledger, list(host.config.workers), flag_trust(host.config))
-        self.wake()
 
     def problem(self) -> str:
         """The reason why the drive can't be used."""
@@ -76,105 +74,83 @@ class QueueProcessor(Service):
 
     async def initialise(self) -> None:
         """Have the kernel tell of new files, where it can."""
-        self._watch = FolderWatch()
-        descriptor = self._watch.fileno()
+        watch = self._watch = FolderWatch()
+
+        def on_change() -> None:
+            watch.drain()
+            self.wake()
+
+        descriptor = watch.fileno()
         if descriptor is not None:
-            asyncio.get_running_loop().add_reader(descriptor, self._something_new)
+            asyncio.get_running_loop().add_reader(descriptor, on_change)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Sweep, deliver, wait; until asked to stop."""
+        """Look, deliver, wait; until asked to stop."""
         loop = asyncio.get_running_loop()
-        look_at = written_at = loop.time()
+        next_look = delivered_at = loop.time()
         while not stopping.is_set():
             self.pulse.beat()
             self._woken.clear()
-            looks, more = self._looks or loop.time() >= look_at, False
-            self._looks, written = False, 0
+            is_look = self._look_due or loop.time() >= next_look
+            self._look_due = has_more = False
             try:
-                if looks:
-                    waiting, more = await self._blocking(self._work)
-                    self._looks = self._looks or more
-                    self._waiting(waiting)
-                else:
-                    written = await self._blocking(self._deliver)
-                    more = written >= results.AT_ONCE
+                if is_look:
+                    workers, has_more = await self._blocking(self._work)
+                    self._look_due = self._look_due or has_more
+                    self._wake_workers(workers)
+                elif count := await self._blocking(results.deliver, self._parts.host, self._parts.ledger):
+                    has_more, delivered_at = count >= results.AT_ONCE, loop.time()
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
-            written_at = loop.time() if written else written_at
-            if looks:
-                look_at = loop.time() + self._pause_seconds()
-            if not (self._looks or more):
-                seconds = max(0.0, look_at - loop.time())
+            if is_look:
+                is_local = self._parts.host.config.nas.root is None
+                is_quiet = self._is_watched and is_local and not self._problem and not self._unripe
+                next_look = loop.time() + max(WATCHED_POLL_SECONDS if is_quiet else 0.0, self._poll_seconds)
+            if not (self._look_due or has_more):
+                seconds = max(0.0, next_look - loop.time())
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
-                gather = written_at + GATHER_SECONDS - loop.time()
-                if gather > 0 and not self._looks:
+                gather = delivered_at + GATHER_SECONDS - loop.time()
+                if gather > 0 and not self._look_due:
                     await wait_until(None, stopping, gather)
-        await self._blocking(self._deliver)
+        await self._blocking(results.deliver, self._parts.host, self._parts.ledger)
 
     async def shut_down(self) -> None:
-        """Stop listening to the kernel."""
-        if self._watch is None:
-            return
-        descriptor = self._watch.fileno()
-        if descriptor is not None:
-            asyncio.get_running_loop().remove_reader(descriptor)
-        self._watch.close()
-        self._watch = None
-
-    def _pause_seconds(self) -> float:
-        """The time until the next look if nothing wakes it."""
-        watched = self._is_watched and self._parts.host.config.nas.root is None
-        quiet = watched and not self._problem and not self._unripe
-        return max(WATCHED_POLL_SECONDS, self._poll_seconds) if quiet else self._poll_seconds
-
-    def _something_new(self) -> None:
-        if self._watch is not None:
-            self._watch.drain()
-        self.wake()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            descriptor = watch.fileno()
+            if descriptor is not None:
+                asyncio.get_running_loop().remove_reader(descriptor)
+            watch.close()
 
     def _work(self) -> tuple[set[str], bool]:
-        """Sweep and deliver; return the workers with waiting jobs, and whether there is more to do right away."""
-        more = False
+        """Take flags and deliver; return the workers with waiting jobs, and whether there is more to do right away."""
+        host, has_more, problem = self._parts.host, False, ""
         try:
-            more = self._sweep()
-            self._notice("")
+            while self._missing_folders:  # once: a worker may rely on them
+                host.drive.check()
+                name = self._missing_folders[-1]
+                folder = host.config.folder(name)
+                # One that only workers use may be a link; the supervisor never goes into it.
+                if name in FOLDERS or not host.drive.call(drive_files.exists, host.drive.root, folder):
+                    host.drive.make_folder(folder)
+                self._missing_folders.pop()
+            swept = self._intake.sweep(self._watch_inbox)
+            self._unripe, has_more = swept.unripe, swept.more
         except (DriveUnavailable, OSError) as error:
-            self._notice(str(error))
-        more = self._deliver() >= results.AT_ONCE or more
-        self._parts.host.processes.reap()  # their actors tell of them
-        parallel = self._parts.host.config.supervisor.parallel
-        return self._parts.ledger.read(partial(jobs.workers_with_work, parallel=parallel)), more
-
-    def _sweep(self) -> bool:
-        drive = self._parts.host.drive
-        while self._folders:  # once: a worker may rely on them
-            drive.check()
-            self._make_folder(self._folders[-1])
-            self._folders.pop()
-        found = self._intake.sweep(self._follow_inbox)
-        self._unripe = found.unripe
-        return found.more
-
-    def _follow_inbox(self) -> None:
-        """Have the kernel report new flags; for the thread of a call to the drive."""
-        if self._watch is not None:
-            self._is_watched = self._watch.watch(self._parts.host.inbox.folder, self._parts.host.drive.root)
-
-    def _make_folder(self, name: str) -> None:
-        """Create a folder of the drive. One that only workers use may be a link; the supervisor never goes into it."""
-        drive, folder = self._parts.host.drive, self._parts.host.config.folder(name)
-        if name in FOLDERS or not drive.call(drive_files.exists, drive.root, folder):
-            drive.make_folder(folder)
-
-    def _deliver(self) -> int:
-        return results.deliver(self._parts.host, self._parts.ledger)
-
-    def _notice(self, problem: str) -> None:
-        """Log a change, not a state."""
+            problem = str(error)
         if problem and not self._problem:
             log.warning("the drive can't be used: %s", problem, extra=LogEvent.DRIVE_LOST.extra(error=problem))
         elif self._problem and not problem:
             log.info("the drive can be used again", extra=LogEvent.DRIVE_BACK.extra())
         self._problem = problem
+        has_more = results.deliver(host, self._parts.ledger) >= results.AT_ONCE or has_more
+        host.processes.reap()  # their actors tell of them
+        with_work = partial(jobs.workers_with_work, parallel=host.config.supervisor.parallel)
+        return self._parts.ledger.read(with_work), has_more
+
+    def _watch_inbox(self) -> None:
+        """Have the kernel report new flags; for the thread of a call to the drive."""
+        if self._watch is not None:
+            self._is_watched = self._watch.watch(self._parts.host.inbox.folder, self._parts.host.drive.root)

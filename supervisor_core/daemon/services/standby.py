@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NoReturn
@@ -21,7 +19,7 @@ from supervisor_core.common.service_names import SERVICES
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon import ownership, systemd
-from supervisor_core.daemon.control.server import ControlServer, stop_answer
+from supervisor_core.daemon.control.server import ControlServer, handle_stop_signals, stop_answer
 from supervisor_core.fleet.hub.ledger import HubLock, HubMachine, error_words
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -31,7 +29,6 @@ from supervisor_core.storage.store import Ledger
 LOOK_SECONDS = 1.0
 """The interval of tries to take the lock."""
 
-STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP")
 INTERRUPTED = 130
 
 log = logging.getLogger(__name__)
@@ -53,37 +50,31 @@ class Standby:
         self._hub: HubMachine | None = None
         self._problem = ""
         self._started_at = datetime.now(UTC)
-        elsewhere = dict.fromkeys(("wait", "config", "monitoring", "wake"), self._refuse)
-        self._control = ControlServer(
-            config.state_dir, {"status": self._status, "stop": self._stop, "send": self._send, **elsewhere}
-        )
 
     async def wait(self) -> int | None:
         """Wait for the lock; None once this machine has it, else the exit code of a program that was told to stop."""
-        loop = asyncio.get_running_loop()
-        for name in STOP_SIGNALS:
-            if name == "SIGHUP" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-                continue
-            with contextlib.suppress(NotImplementedError):
-                loop.add_signal_handler(getattr(signal, name), self._stop_by_signal, name)
-        if await self._try():
+        handle_stop_signals(self._stop_by_signal)
+        if await self._take_lock():
             return None
-        await self._control.start()
+        refusing = dict.fromkeys(("wait", "config", "monitoring", "wake"), self._refuse)
+        answers = {"status": self._status, "stop": self._stop, "send": self._refuse_command, **refusing}
+        control = ControlServer(self._config.state_dir, answers)
+        await control.start()
         systemd.ready()
-        watchdog = asyncio.create_task(systemd.Watchdog().run(self._stopping, str))
+        watchdog = asyncio.create_task(systemd.run_watchdog(self._stopping, str))
         try:
             while not await wait_until(None, self._stopping, LOOK_SECONDS):
-                if await self._try():
+                if await self._take_lock():
                     return None
         finally:
             self._stopping.set()
             await watchdog
-            await self._control.stop()
+            await control.stop()
         log.info("supervisor %s stopped; it stood by", self._config.supervisor.id)
         ownership.write(self._config.state_dir, {**ownership.read(self._config.state_dir), "running": False})
         return INTERRUPTED if self._interrupted else 0
 
-    async def _try(self) -> bool:
+    async def _take_lock(self) -> bool:
         try:
             hub = await self._blocking(self._lock.take)
         except DBAPIError as error:
@@ -93,8 +84,8 @@ class Standby:
             self._problem = problem
             return False
         if hub is None:
-            about = LogEvent.HUB_TAKEN.extra(host=self._lock.machine)
-            log.info("%s is the hub now", self._lock.machine, extra=about)
+            machine = self._lock.machine
+            log.info("%s is the hub now", machine, extra=LogEvent.HUB_TAKEN.extra(host=machine))
             return True
         if hub != self._hub:
             log.info("standby for %s", hub, extra=LogEvent.HUB_STANDBY.extra(host=hub.name))
@@ -111,16 +102,16 @@ class Standby:
             return f"waiting for the hub's database: {self._problem}"
         return f"standby for {self._hub}" if self._hub else "standby"
 
-    def _refusal(self) -> StandbyRefusal:
-        remedy = f"Do this on {self._hub.name}." if self._hub else "Try again."
-        return StandbyRefusal(f"This machine isn't the hub now: {self._reason()}.", remedy=remedy)
-
     async def _refuse(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        raise self._refusal()
+        remedy = f"Do this on {self._hub.name}." if self._hub else "Try again."
+        raise StandbyRefusal(f"This machine isn't the hub now: {self._reason()}.", remedy=remedy)
 
-    async def _send(self, _request: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse a command, so that the shell doesn't queue it itself."""
-        return {"refused": str(self._refusal()), "is_usage": False}
+    async def _refuse_command(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """An answer, so that the shell doesn't queue the command itself."""
+        try:
+            return await self._refuse(request)
+        except StandbyRefusal as refusal:
+            return {"refused": str(refusal), "is_usage": False}
 
     async def _stop(self, _request: Mapping[str, Any]) -> dict[str, Any]:
         self._stopping.set()
@@ -151,8 +142,8 @@ def record_takeover(config: SupervisorConfig, ledger: Ledger, machine: str) -> N
     if before is None or before.status not in supervisors.ALIVE or before.hostname == machine:
         return
     last_sign = before.last_heartbeat_at or before.changed_at
-    about = {"machine": machine, "before": before.hostname, "last_sign": to_text(last_sign)}
-    entry = AuditEntry("supervisor", "HUB_TAKEN_OVER", config.supervisor.id, target_type="supervisor", details=about)
+    details = {"machine": machine, "before": before.hostname, "last_sign": to_text(last_sign)}
+    entry = AuditEntry("supervisor", "HUB_TAKEN_OVER", config.supervisor.id, target_type="supervisor", details=details)
     channel = config.slack.alert_channel or config.slack.fallback_channel
     messages = []
     if config.slack.enabled and channel:

@@ -13,7 +13,7 @@ from supervisor_core.code.change_plan import Commit
 from supervisor_core.code.planning import PREVIEW_SECONDS
 from supervisor_core.code.watch.rules import WatchedWorker, watched_elsewhere
 from supervisor_core.commands.addresses import Address, address_of, by_host, is_address
-from supervisor_core.commands.command import Command
+from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.commands.phrases import WorkerName
 from supervisor_core.common.errors import SupervisorError, UsageError
@@ -21,6 +21,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.diagnosis.why.model import Cause, Explanation, Finding
 from supervisor_core.diagnosis.worker_logs import WorkerLog
+from supervisor_core.fleet.hosts import Documents, Hosts
 from supervisor_core.fleet.hub.hosts import FleetHosts
 from supervisor_core.fleet.questions import (
     Asker,
@@ -34,10 +35,8 @@ from supervisor_core.fleet.questions import (
 from supervisor_core.fleet.reports import USAGE, decode
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.status import LiveView
-    from supervisor_core.daemon.wiring import CodeReader
+    from supervisor_core.fleet.hub.dispatch import CommandDispatcher
 
-Documents = list[dict[str, Any]]
 T = TypeVar("T")
 
 MARGIN_SECONDS = 5.0
@@ -51,37 +50,57 @@ USAGE_SECONDS = 1.0
 """Whoever looks at the status gives up after 2 s."""
 
 
-class Fleet:
+class Fleet(Hosts):
     """Answers about all workers. A host that is away is named in the answer, and the others answer all the same."""
 
-    def __init__(self, hosts: FleetHosts, ask: Asker, view: LiveView, code: CodeReader) -> None:
+    def __init__(self, hosts: FleetHosts, ask: Asker, local: Hosts) -> None:
         self._hosts = hosts
         self._ask = ask
-        self._view = view
-        self._code = code
+        self._local = local
+        self.dispatcher: CommandDispatcher | None = None
+        self.follow_hosts()
 
-    async def look(self) -> Documents:
-        return [*await self._view.documents(), *self._hosts.workers()]
+    @property
+    def config(self) -> SupervisorConfig:
+        return self._config
 
-    async def detailed(self) -> Documents:
-        """The same with the commit, memory and CPU time of each, where its host answers in time."""
-        own, usage = await asyncio.gather(self._view.detailed_documents(), self._usage_elsewhere(USAGE_SECONDS))
+    def follow_hosts(self) -> None:
+        """The own configuration or the workers of another host have changed."""
+        self._config = fleet_configuration(self._local.config, self._hosts.announced())
+
+    def wake(self, worker_ids: Collection[str] | None = None) -> None:
+        elsewhere = {worker_id for worker_id in worker_ids or () if is_address(worker_id)}
+        if worker_ids is None:
+            self._local.wake()
+        elif own := set(worker_ids) - elsewhere:
+            self._local.wake(own)
+        if self.dispatcher is not None and (worker_ids is None or elsewhere):
+            self.dispatcher.wake()
+
+    async def set_monitoring(self, issuer: Issuer, *, paused: bool) -> str:
+        return await self._local.set_monitoring(issuer, paused=paused)
+
+    async def statuses(self) -> Documents:
+        return [*await self._local.statuses(), *self._hosts.workers()]
+
+    async def detailed_statuses(self) -> Documents:
+        """Without the figures of a host that doesn't answer in time."""
+        own, usage = await asyncio.gather(self._local.detailed_statuses(), self._usage_elsewhere(USAGE_SECONDS))
         return [*own, *({**worker, **usage.get(worker["id"], {})} for worker in self._hosts.workers())]
 
     async def versions(self) -> dict[str, str]:
         usage = await self._usage_elsewhere(ANSWER_SECONDS)
         elsewhere = {address: each["commit"] for address, each in usage.items() if each["commit"]}
-        return {**await self._view.versions(), **elsewhere}
+        return {**await self._local.versions(), **elsewhere}
 
     def facts(self) -> Facts:
-        """The facts that the conditions of a target are checked against. It blocks."""
         usage = self._ask.wait(self._usage_elsewhere(ANSWER_SECONDS), ANSWER_SECONDS + MARGIN_SECONDS)
         versions = {address: each["commit"] for address, each in usage.items() if each["commit"]}
-        return {**self._view.facts(), **facts_of(self._hosts.workers(), versions)}
+        return {**self._local.facts(), **facts_of(self._hosts.workers(), versions)}
 
     def watched(self, worker_ids: Collection[str]) -> dict[str, WatchedWorker]:
-        """Look at these workers for the watch after a code change: live here, as last reported elsewhere. It blocks."""
-        found = dict(self._view.watched([each for each in worker_ids if not is_address(each)]))
+        """Live for this host, as last reported for the others."""
+        found = dict(self._local.watched([each for each in worker_ids if not is_address(each)]))
         if any(map(is_address, worker_ids)):
             some = (each for each in self._hosts.workers() if each["id"] in worker_ids)
             found |= {each["id"]: watched_elsewhere(each) for each in some}
@@ -117,10 +136,10 @@ class Fleet:
             for each in found
         }
 
-    async def written(self, workers: Sequence[str], count: int) -> list[WorkerLog]:
-        own, elsewhere = _split_by_host(workers)
+    async def newest_output(self, worker_ids: Sequence[str], count: int) -> list[WorkerLog]:
+        own, elsewhere = _split_by_host(worker_ids)
         asking = asyncio.ensure_future(self._ask_each(Question.LOGS, elsewhere, load_log, ANSWER_SECONDS, count=count))
-        logs = await self._view.newest_output(own, count) if own else []
+        logs = await self._local.newest_output(own, count) if own else []
         for host, answer in await asking:
             if isinstance(answer, SupervisorError):
                 problem = str(answer)
@@ -128,13 +147,13 @@ class Fleet:
             else:
                 logs += answer
         by_worker = {log.worker_id: log for log in logs}
-        return [by_worker[each] for each in workers if each in by_worker]
+        return [by_worker[worker_id] for worker_id in worker_ids if worker_id in by_worker]
 
-    async def explain(self, workers: Collection[str]) -> list[Explanation]:
-        """Explain these workers, the unhealthy ones first. Of a host that doesn't answer, each worker says so."""
-        own, elsewhere = _split_by_host(workers)
+    async def explain(self, worker_ids: Collection[str]) -> list[Explanation]:
+        """Of a host that doesn't answer, each worker says so."""
+        own, elsewhere = _split_by_host(worker_ids)
         asking = asyncio.ensure_future(self._ask_each(Question.WHY, elsewhere, load_explanation, ANSWER_SECONDS))
-        explanations = list(await self._view.explanations(own)) if own else []
+        explanations = list(await self._local.explain(own)) if own else []
         for host, answer in await asking:
             if isinstance(answer, SupervisorError):
                 problem, now = str(answer), datetime.now(UTC)
@@ -147,11 +166,10 @@ class Fleet:
         return sorted(explanations, key=lambda each: each.fine)
 
     def preview(self, command: Command) -> tuple[dict[str, Any], ...]:
-        """Preview a command on all its hosts at once. It blocks."""
         own, elsewhere = _split_by_host(command.workers)
         previews: list[dict[str, Any]] = []
         if own:
-            previews += self._code.preview(replace(command, workers=tuple(own)))
+            previews += self._local.preview(replace(command, workers=tuple(own)))
         if elsewhere:
             params, seconds = dict(command.params), PREVIEW_SECONDS + MARGIN_SECONDS
             about = {"command": command.name, "params": params, "label": command.label, "task_id": command.task_id}
@@ -162,24 +180,22 @@ class Fleet:
                 previews += found
         return tuple(previews)
 
-    def commits(self, workers: Sequence[str], most: int) -> Sequence[Commit]:
-        """The newest commits of these workers' checkout that can be reverted. It blocks."""
-        own, elsewhere = _split_by_host(workers)
+    def commits(self, worker_ids: Sequence[str], most: int) -> Sequence[Commit]:
+        own, elsewhere = _split_by_host(worker_ids)
         if own:
-            return self._code.commits(own, most)
+            return self._local.commits(own, most)
         if len(elsewhere) > 1:
             raise UsageError("Choose workers of one host: each host has a checkout of its own.")
         return self._ask_first(Question.COMMITS, elsewhere, lambda _, each: load_commit(each), most=most)
 
-    def find(self, workers: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
-        """Find a commit by its hash in the checkout of these workers, with its place among the newest. It blocks."""
+    def find_commit(self, worker_ids: Sequence[str], name: str, most: int) -> tuple[Commit, int] | None:
 
         def load_place(_host: str, document: Mapping[str, Any]) -> tuple[Commit, int]:
             return load_commit(document["commit"]), int(document["place"])
 
-        own, elsewhere = _split_by_host(workers)
+        own, elsewhere = _split_by_host(worker_ids)
         if own:
-            return self._code.find(own, name, most)
+            return self._local.find_commit(own, name, most)
         # The same code is on all of them, or it isn't the same commit.
         found = self._ask_first(Question.FIND, elsewhere, load_place, name=name, most=most) if elsewhere else []
         return found[0] if found else None
@@ -214,8 +230,8 @@ class Fleet:
             for host, answer in found
         ]
 
-    def last_lines(self, address: str, count: int) -> Sequence[str]:
-        (log,) = self._ask.wait(self.written([address], count), ANSWER_SECONDS + MARGIN_SECONDS)
+    def last_lines(self, worker_id: str, count: int) -> Sequence[str]:
+        (log,) = self._ask.wait(self.newest_output([worker_id], count), ANSWER_SECONDS + MARGIN_SECONDS)
         return log.lines
 
 

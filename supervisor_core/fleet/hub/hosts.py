@@ -40,7 +40,7 @@ from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.composition import DaemonServices
+    from supervisor_core.daemon.app import Application
 
 MISSED = 3.0
 """A host from which so many messages are missing is silent."""
@@ -189,7 +189,7 @@ class FleetHosts(Service):
         ask: Asker,
         members: FleetMembers,
         link: FleetConnection,
-        daemon: DaemonServices,
+        daemon: Application,
     ) -> None:
         super().__init__()
         self._ledger = ledger
@@ -291,7 +291,7 @@ class FleetHosts(Service):
             )
         self.begin(members)
         if self.hosts.keys() != before:
-            self._daemon.follow_fleet()
+            self._daemon.on_hosts_changed()
 
     async def run(self, stopping: asyncio.Event) -> None:
         self._stopping = stopping
@@ -498,7 +498,7 @@ class FleetHosts(Service):
                 host.workers, host.unstored = stored, None
         self._noted_at = now if due else self._noted_at
         if new:
-            self._daemon.follow_fleet()
+            self._daemon.on_hosts_changed()
 
     def _look_for_silence(self, now: datetime) -> None:
         cut_off = is_cut_off(self._link, now)

@@ -23,8 +23,7 @@ from supervisor_core.fleet.transport.streams import require_durability
 from supervisor_core.fleet.transport.subjects import HUB_INBOX
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.composition import DaemonServices
-    from supervisor_core.daemon.wiring import CodeReader
+    from supervisor_core.daemon.app import Application
 
 RETRY_SECONDS = 2.0
 LOOK_SECONDS = 10.0
@@ -122,7 +121,7 @@ class HubLink(Service):
 
 
 class HubServices:
-    def __init__(self, daemon: DaemonServices, code: CodeReader) -> None:
+    def __init__(self, daemon: Application) -> None:
         config, ledger, blocking = daemon.context.host.config, daemon.context.ledger, daemon.blocking
         settings = config.fleet
         key = KeyPair.read(config.resolve(str(settings.credentials)))
@@ -133,7 +132,7 @@ class HubServices:
         self.ask = Asker(connection, key)
         self.hosts = FleetHosts(ledger, blocking, self.ask, members, connection, daemon)
         self.hosts.begin(members.hosts())
-        self.fleet = Fleet(self.hosts, self.ask, daemon.view, code)
+        self.fleet = Fleet(self.hosts, self.ask, daemon.local)
         deadline = timedelta(minutes=settings.deadline_minutes)
         joins = JoinService(connection, members, config.fleet_folder, key)
         server = NatsServer(config.fleet_folder) if settings.server.run else None
@@ -152,6 +151,7 @@ class HubServices:
         )
         self.dispatcher.on_lost_stream = self.link.prepare_again
         self.link.on_prepared = self.dispatcher.resend
+        self.fleet.dispatcher = self.dispatcher
         self.services: tuple[Service, ...] = (self.link, self.hosts, self.dispatcher)
 
     def _follow(self, hosts: Sequence[FleetHost]) -> None:

@@ -14,8 +14,8 @@ import pytest
 from supervisor_core.common import service as services
 from supervisor_core.common.service import Service, ServiceRegistry, ServiceReport, ServiceState
 from supervisor_core.daemon import ownership as runtime_file
+from supervisor_core.daemon.app import Application
 from supervisor_core.daemon.control.client import NotRunningError, ask
-from supervisor_core.daemon.daemon import Daemon
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
 from supervisor_core.daemon.status import RuntimeFileWriter
 from tests.support.daemon.reconciliation import a_world
@@ -99,7 +99,7 @@ def test_a_daemon_whose_queue_hangs_says_so_in_status_in_its_file_and_to_the_wat
         release.wait(30)
         return set()
 
-    async def life(daemon: Daemon, state_dir: Path, heard: socket.socket) -> None:
+    async def life(daemon: Application, state_dir: Path, heard: socket.socket) -> None:
         def service() -> dict[str, Any]:
             services: list[dict[str, Any]] = ask(str(state_dir), {"do": "status"})["services"]
             return next(each for each in services if each["name"] == "queue_processor")
@@ -134,7 +134,7 @@ def test_a_daemon_whose_queue_hangs_says_so_in_status_in_its_file_and_to_the_wat
         heard.settimeout(10)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         monkeypatch.setenv("WATCHDOG_USEC", "200000")
-        asyncio.run(life(Daemon(world.parts), world.parts.host.config.state_dir, heard))
+        asyncio.run(life(Application(world.parts), world.parts.host.config.state_dir, heard))
 
 
 def answers(state_dir: Path) -> bool:

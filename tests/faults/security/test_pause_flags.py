@@ -56,7 +56,7 @@ class Place:
 
     def keep_record(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.pauses.hand_made = lambda change: record_pause_flag_change(lambda: self.config, lambda: ledger, change)
+        self.pauses.hand_made = lambda change: record_pause_flag_change(self.config, ledger, change)
 
     def trail(self) -> list[dict[str, Any]]:
         return self.ledger.read(lambda connection: search(connection, AuditFilter(limit=1000)))
@@ -205,7 +205,7 @@ def test_the_daemon_puts_a_deleted_flag_back_and_starts_nobody_unless_there_is_n
             pauses=Pauses(config.state_dir, config.folder("state"), world.parts.host.drive, 0o640, secret, "TestHost"),
         )
         world.parts.host = host
-        host.pauses.hand_made = lambda change: record_pause_flag_change(lambda: config, lambda: ledger, change)
+        host.pauses.hand_made = lambda change: record_pause_flag_change(config, ledger, change)
         flag = pause_flag_path(config.folder("state"), "North")
 
         async def story() -> None:

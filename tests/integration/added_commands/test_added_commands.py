@@ -21,7 +21,7 @@ from supervisor_core.commands.definitions import DEFINITION_KEY, Extension, Outp
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.handlers import added_handler, longest_seconds
+from supervisor_core.daemon.handlers import added_handler
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.plugins import CommandCall, CommandResult
 from supervisor_core.plugins.loading import added_command
@@ -134,11 +134,6 @@ def test_a_table_has_its_rows_for_programs_too(run: Run) -> None:
     output = outcome.details["output"]
     assert output["rows"] == [["name", "size"], ["a", "10"], ["longer", "2"]]
     assert output["text"] == "name    size\na       10\nlonger  2"
-
-
-def test_a_stop_of_the_daemon_waits_for_the_longest_of_them(run: Run, tmp_path: Path) -> None:
-    run(argv=["true"], timeout=3600)
-    assert longest_seconds(load_supervisor_config(tmp_path / "config.yaml")) > 3600
 
 
 def added(function: Callable[[CommandCall], Any], timeout: float = 5.0) -> None:

@@ -11,8 +11,7 @@ from sqlalchemy import Table, func, select
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.daemon.services.retention import delete_batch
-from supervisor_core.daemon.services.retention_rules import RETENTIONS, RetentionScope
+from supervisor_core.daemon.services.retention import RETENTIONS, RetentionScope, delete_batch
 from supervisor_core.storage import outbox, tables
 from supervisor_core.workers.conditions.rules import Condition, Target
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk

@@ -25,7 +25,7 @@ from bot.outbound.slack_api import SlackApi
 from bot.views.home import HomePosition
 from slack_playground import Playground
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.wiring import ChatContext
+from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round
 from tests.support.slack.host_pictures import worker
@@ -52,9 +52,9 @@ class Host:
         config, pace = self.config, Pace(lambda: self.now)
         rules = AccessRules(config.slack, config.teams, config.workers, self.slack.server.world.app.team_id)
         access = AccessChecks(People(client, ()), rules)
-        context = cast("ChatContext", SimpleNamespace(look=self._look, versions=self._versions))
+        hosts = cast("Hosts", SimpleNamespace(statuses=self._look, versions=self._versions))
         allowed = AllowedCommands(config, access)
-        pages = HomePages(config, access, allowed, MessageComposer(), self.ledger, context)
+        pages = HomePages(config, access, allowed, MessageComposer(), self.ledger, hosts)
         sender = MessageSender(self.ledger, SlackApi(client), "bot", pace=pace, compose_page=pages.compose)
         return Delivery(sender, clock=lambda: self.now)
 

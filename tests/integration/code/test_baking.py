@@ -16,8 +16,6 @@ from supervisor_core.code.watch import service as module
 from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker
 from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
 from supervisor_core.common import crashpoints
-from supervisor_core.common.service import Blocking
-from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import ticker as ticking
 from supervisor_core.intake.ticker import Ticker
 from supervisor_core.jobs import rows as jobs
@@ -27,6 +25,7 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
+from tests.support.intake.approvals import FakeHosts, a_scheduler, local_approvals
 from tests.support.waiting import wait_until
 
 B = BakeState
@@ -338,7 +337,7 @@ def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
 
     async def whole() -> BakeState:
         stopping = asyncio.Event()
-        service = build_scheduler(parts, build_approvals(parts), Blocking(), place.look, lambda: None)
+        service = a_scheduler(parts, local_approvals(parts), FakeHosts(parts, place.look))
         life = asyncio.create_task(service.run(stopping))
         try:
             return await asyncio.to_thread(story)

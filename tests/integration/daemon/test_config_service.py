@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -85,7 +84,7 @@ async def running(watched: Watched) -> AsyncIterator[Watched]:
     await service.initialise()
     task = asyncio.create_task(service.run(stopping))
     try:
-        await watched.until(lambda: service._seen or task.done())  # noqa: SLF001 (its first look)
+        await watched.until(lambda: service._fingerprint or task.done())  # noqa: SLF001 (its first look)
         yield watched
     finally:
         stopping.set()
@@ -152,32 +151,6 @@ def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path) -> None:
         assert version.config.path == path, "the file is the link, whatever it leads to"
 
     with_service(path, story)
-
-
-def test_a_mistake_keeps_the_last_good_one_in_force_and_is_said_once(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-
-    async def story(watched: Watched) -> None:
-        before = watched.service.current
-        save(path, BAD)
-        await watched.until(watched.service.problem)
-        assert "workers.a.command is missing" in watched.service.problem()
-        assert "(and 2 more)" in watched.service.problem()
-        assert watched.service.problem().endswith("version 1 stays active")
-        assert "\n" not in watched.service.problem()
-        os.utime(path)
-        save(path, ONE)
-        await watched.until(lambda: not watched.service.problem())
-        assert watched.service.current is before, "what was in force before is no news"
-
-    assert with_service(path, story).versions == []
-    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
-    assert len(errors) == 1
-    assert "enabledd" in errors[0], "the log has all its lines"
-    assert "\n" not in errors[0], "a log line never has an escaped line break"
-    assert any("is valid again" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize("trouble", ["removed", "empty", "folder", "not text"])

@@ -23,7 +23,7 @@ from supervisor_core.commands.phrases import plain
 from supervisor_core.common.times import to_text
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.daemon.services.agent import SupervisorAgent
-from supervisor_core.daemon.services.monitoring import MonitoringSwitch
+from supervisor_core.daemon.services.monitoring import set_monitoring
 from supervisor_core.diagnosis.why.gathering import Explainer
 from supervisor_core.diagnosis.why.model import Cause, Explanation
 from supervisor_core.host import disks as memory_kills
@@ -123,7 +123,7 @@ def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None
         agent = SupervisorAgent("TestHost", ledger, elsewhere=at_once)
         await agent.spawn()
         await agent.start()
-        await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
+        await set_monitoring(agent, lambda: None, Issuer("slack:T0/U0ANNA", "Anna"), paused=True)
 
     asyncio.run(paused())
     told = explained(place, ledger)
@@ -139,7 +139,7 @@ def test_who_mutes_a_worker_that_has_its_supervisor_s_name_has_not_paused_monito
         agent = SupervisorAgent("OrionMX", ledger, elsewhere=at_once)
         await agent.spawn()
         await agent.start()
-        await MonitoringSwitch(agent, lambda: None)(True, Issuer("slack:T0/U0ANNA", "Anna"))
+        await set_monitoring(agent, lambda: None, Issuer("slack:T0/U0ANNA", "Anna"), paused=True)
 
     with opened_ledger(place.host.config) as ledger:
         asyncio.run(paused(ledger))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.daemon.handlers import stop_limit_seconds
+from supervisor_core.daemon.handlers import STOP_LIMIT_SECONDS
 from supervisor_core.daemon.ownership import DAEMON_LOCK
 from supervisor_core.doctor import units
 from supervisor_core.doctor import units as service
@@ -209,7 +209,7 @@ def test_the_units_in_the_docs_pass_our_own_check(
     name: str, system: System, examined: Examined, config: SupervisorConfig
 ) -> None:
     settings = dict(re.findall(r"^(\w+)=(.*)$", unit_in_docs(name), re.MULTILINE))
-    assert int(settings["TimeoutStopSec"]) >= stop_limit_seconds(config) + service.BEYOND_SECONDS
+    assert int(settings["TimeoutStopSec"]) >= STOP_LIMIT_SECONDS + service.BEYOND_SECONDS
     told = {key: settings[key] for key in ("Type", "KillMode", "OOMPolicy")}
     system.unit(PASS, **told, TimeoutStopUSec=f"{settings['TimeoutStopSec']}s")
     check = examined()

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -451,8 +452,8 @@ async def test_a_host_that_answers_junk_or_nothing_is_named_and_the_others_are_s
         for question, answer in answers.items():
             hub.lines.answers |= {("web-1", question): junk, ("web-2", question): answer}
         ask = Asker(hub.lines, KeyPair.new())
-        fleet = Fleet(hub.hosts, ask, cast(Any, None), cast(Any, None))
-        logs = await fleet.written(workers, 5)
+        fleet = Fleet(hub.hosts, ask, cast(Any, SimpleNamespace(config=desk.config)))
+        logs = await fleet.newest_output(workers, 5)
         assert [log.worker_id for log in logs] == workers
         assert [bool(log.problem) for log in logs] == [True, False, True]
         explained = {each.worker_id: each for each in await fleet.explain(workers)}

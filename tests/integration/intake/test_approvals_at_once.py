@@ -12,7 +12,6 @@ import pytest
 from sqlalchemy import Connection, Engine
 
 from supervisor_core.commands.command import Command, Issuer
-from supervisor_core.daemon.wiring import build_approvals
 from supervisor_core.intake.approvals import rows
 from supervisor_core.intake.approvals.rules import (
     Approval,
@@ -30,7 +29,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import EngineTransactions, Ledger
 from supervisor_core.workers.context import DaemonContext
-from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, CARD, MINUTE, NOW, Desk, a_desk, local_approvals
 
 S = ApprovalState
 PEOPLE = [Issuer(f"slack:T0/U{number}", f"person {number}") for number in range(10)]
@@ -111,7 +110,7 @@ def test_several_programs_carry_the_same_one_out_once(desk: Desk, tmp_path: Path
     desk.approvals.vote(asked.approval_id, BOB, Choice.APPROVE, now=NOW)
     ledgers = [Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") for _ in range(4)]
     try:
-        programs = [build_approvals(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
+        programs = [local_approvals(DaemonContext(desk.parts.host, ledger), desk.rights) for ledger in ledgers]
         at_once([partial(program.execute, asked.approval_id, NOW) for program in programs])
     finally:
         for ledger in ledgers:

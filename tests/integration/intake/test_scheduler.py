@@ -16,7 +16,6 @@ import pytest
 
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.common.service import Blocking, ServiceRegistry, ServiceReport, ServiceState
-from supervisor_core.daemon.wiring import build_approvals, build_scheduler
 from supervisor_core.intake import scheduler as module
 from supervisor_core.intake import ticker as ticking
 from supervisor_core.intake.approvals.rules import ApprovalState, Choice
@@ -26,7 +25,7 @@ from supervisor_core.intake.ticker import Ticker
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext
-from tests.support.intake.approvals import ANNA, BOB, Desk, a_desk
+from tests.support.intake.approvals import ANNA, BOB, Desk, FakeHosts, a_desk, a_scheduler, local_approvals
 from tests.support.waiting import wait_until
 
 S = ApprovalState
@@ -63,7 +62,7 @@ class Running:
         if chores:
             self.service = Scheduler(desk.ledger, Blocking(), chores, Ticker(QUICK_SECONDS), self._count)
         else:
-            self.service = build_scheduler(desk.parts, desk.approvals, Blocking(), lambda _: {}, self._count)
+            self.service = a_scheduler(desk.parts, desk.approvals, FakeHosts(desk.parts, wake=self._count))
 
     def _count(self) -> None:
         self.filed += 1
@@ -146,7 +145,7 @@ def test_what_another_program_approved_is_found_with_the_tick(desk: Desk, tmp_pa
     with running(desk) as scheduler:
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
-            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(local_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
 
 
@@ -220,6 +219,6 @@ def test_a_chore_that_hangs_stops_neither_the_job_nor_the_others(desk: Desk, tmp
         wait_until(hanging.begun.is_set, 10, "it hangs")
         approval_id = ask(desk)
         with Ledger(tmp_path / "var" / LEDGER_FILE, "TestHost") as other:
-            approve(build_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
+            approve(local_approvals(DaemonContext(desk.parts.host, other), desk.rights), approval_id)
         scheduler.until(S.EXECUTING)
         hanging.let_go.set()

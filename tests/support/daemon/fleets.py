@@ -150,6 +150,6 @@ class RawClient:
 def a_hub_daemon(place: Any = None, **listeners: Any) -> Any:
     """The part of a hub's daemon that `FleetHosts` calls; these listeners hear it."""
     config = SimpleNamespace(announcement=lambda: place)
-    names = ("publish_readings", "follow_fleet", "on_silence_changed", "on_rows_copied")
+    names = ("publish_readings", "on_hosts_changed", "on_silence_changed", "on_rows_copied")
     calls = {name: listeners.get(name, lambda *_: None) for name in names}
     return SimpleNamespace(context=SimpleNamespace(host=SimpleNamespace(config=config)), **calls)

@@ -3,19 +3,28 @@ fake ones."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
+from supervisor_core.code.watch.rules import WatchedWorker
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.wiring import build_approvals
+from supervisor_core.commands.conditions import Facts
+from supervisor_core.common.service import Blocking
+from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon.app import build_scheduler
+from supervisor_core.intake.approvals.observed_state import observer
+from supervisor_core.intake.approvals.rights import Rights, host_rights
 from supervisor_core.intake.approvals.rules import Approval
+from supervisor_core.intake.approvals.service import Approvals
+from supervisor_core.intake.scheduler import Scheduler
+from supervisor_core.intake.schedules.runner import no_chat
 from supervisor_core.intake.submission import Gateway
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
@@ -27,11 +36,52 @@ from supervisor_core.workers.pauses import Pause
 from tests.support.intake.fake_rights import FakeRights
 from tests.support.processes.fake_processes import FakeProcesses
 
+if TYPE_CHECKING:
+    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+    from supervisor_core.daemon.services.agent import SupervisorAgent
+    from supervisor_core.fleet.hosts import Hosts
+
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 ANNA, BOB, CARL = (Issuer(f"slack:T0/U0{name.upper()}", name) for name in ("anna", "bob", "carl"))
 SHELL = Issuer("cli:dora", "dora")
 CARD = {"channel": "C0OPS"}
+
+
+def local_approvals(parts: DaemonContext, rights: Rights | None = None) -> Approvals:
+    """The approvals of one host, by its active configuration."""
+    preview = observer(lambda: replace(parts.host, ledger=parts.ledger))
+    return Approvals(parts.ledger, lambda: parts.host.config, preview, rights)
+
+
+class FakeHosts:
+    """What a scheduler asks about the workers of one host."""
+
+    def __init__(
+        self,
+        parts: DaemonContext,
+        watched: Callable[[Collection[str]], Mapping[str, WatchedWorker]] = lambda _: {},
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._parts, self.watched, self.wake = parts, watched, wake
+
+    @property
+    def config(self) -> SupervisorConfig:
+        return self._parts.host.config
+
+    def last_lines(self, _worker_id: str, _count: int) -> Sequence[str]:
+        return ()
+
+    def facts(self) -> Facts:
+        return {}
+
+
+def a_scheduler(parts: DaemonContext, approvals: Approvals, hosts: FakeHosts) -> Scheduler:
+    """The scheduler of a daemon, without the daemon."""
+    reconciler = cast("Reconciler", SimpleNamespace(look_again=lambda: None))
+    agent = cast("SupervisorAgent", SimpleNamespace(rests=False))
+    rights = host_rights(lambda: hosts.config)
+    return build_scheduler(parts, cast("Hosts", hosts), approvals, Blocking(), agent, reconciler, rights, no_chat)
 
 
 class Desk:
@@ -55,7 +105,7 @@ class Desk:
         self.ledger = Ledger(folder / "var" / LEDGER_FILE, "TestHost")
         self.parts = DaemonContext(replace(open_doors(self.config), processes=FakeProcesses()), self.ledger)
         self.rights = FakeRights()
-        self.approvals = build_approvals(self.parts, self.rights)
+        self.approvals = local_approvals(self.parts, self.rights)
 
     def configure(self) -> None:
         """Have the document as the configuration from now on."""

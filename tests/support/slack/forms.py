@@ -20,7 +20,7 @@ from bot.requests.request import Request
 from bot.views.forms import VALUE
 from slack_playground.world import elements
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.wiring import CodeReader
+from supervisor_core.fleet.hosts import Hosts
 
 
 def form_actions(
@@ -40,8 +40,8 @@ def form_actions(
         AccessRules(config.slack, config.teams, config.workers, team),
     )
     commands = cast("CommandRequests", SimpleNamespace(handle=handle))
-    code = CodeReader(nothing, nothing, nothing)
-    return FormActions(modals or Modals(client), config, code, access, AllowedCommands(config, access), commands)
+    hosts = cast("Hosts", SimpleNamespace(preview=nothing, commits=nothing))
+    return FormActions(modals or Modals(client), config, hosts, access, AllowedCommands(config, access), commands)
 
 
 KEYS = {"users_select": "selected_user", "conversations_select": "selected_conversation"}

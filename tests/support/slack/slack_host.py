@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,7 +30,9 @@ from bot.requests.votes import PendingApprovals, Votes
 from slack_playground import Playground
 from supervisor_core.alerts.actions import AlertService
 from supervisor_core.alerts.oncall import OnCallDirectory
-from supervisor_core.daemon.wiring import build_code_reader
+from supervisor_core.code.planning import find_commit
+from supervisor_core.fleet.hosts import Hosts
+from supervisor_core.intake.approvals.observed_state import observer
 from supervisor_core.storage.envelopes import StoredEnvelope
 from supervisor_core.storage.steps import Message
 from tests.support.intake.approvals import Desk
@@ -131,10 +134,13 @@ class SlackRoom:
         allowed = AllowedCommands(self.desk.config, access)
         pending = PendingApprovals(self.desk.ledger, MessageComposer(), allowed)
         queries = {APPROVALS: pending.answer}
-        code = build_code_reader(self.desk.parts)
-        commands = CommandRequests(self.desk.config, self.desk.gateway, code.find, access, queries, lambda: None)
+        desk = self.desk
+        host = replace(desk.parts.host, ledger=desk.parts.ledger)
+        hosts = cast("Hosts", SimpleNamespace(preview=observer(lambda: host)))
+        find = partial(find_commit, host)
+        commands = CommandRequests(desk.config, desk.gateway, find, access, queries, lambda: None)
         modals = NotedModals(self.forms)
-        forms = FormActions(modals, self.desk.config, code, access, allowed, commands)
+        forms = FormActions(modals, self.desk.config, hosts, access, allowed, commands)
         handlers = SimpleNamespace(
             commands=commands,
             votes=Votes(self.desk.approvals, access, modals, pending),

@@ -12,24 +12,24 @@ import pytest
 from bot.plugin import SlackPlugin
 from supervisor_core.cli.upkeep import run_doctor
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.daemon import wiring
+from supervisor_core.daemon import chat
 from tests.support.homes import a_home
 
 
 @pytest.fixture
 def none_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wiring, "entry_points", lambda **_: EntryPoints())
+    monkeypatch.setattr(chat, "entry_points", lambda **_: EntryPoints())
 
 
 def test_the_bot_is_the_installed_chat() -> None:
-    plugin: wiring.ChatPlugin = SlackPlugin()
-    assert type(wiring.installed_chat()) is type(plugin)
+    plugin: chat.ChatPlugin = SlackPlugin()
+    assert type(chat.installed_chat()) is type(plugin)
 
 
 @pytest.mark.usefixtures("none_installed")
 def test_without_a_chat_the_error_says_how_to_install_one() -> None:
     with pytest.raises(SupervisorError, match="No chat is installed") as caught:
-        wiring.installed_chat()
+        chat.installed_chat()
     assert "pip install" in caught.value.remedy
 
 

@@ -101,15 +101,6 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         yield Scene(tmp_path, ledger, clock)
 
 
-def test_a_life_is_spawning_until_nothing_is_broken_and_active_then(scene: Scene) -> None:
-    async def story() -> None:
-        await scene.living.spawn()
-        assert row_of(scene.ledger, HOST).status is S.SPAWNING
-        assert await scene.follow_after(0) is S.ACTIVE
-
-    run(story())
-
-
 def test_one_that_begins_with_something_vital_broken_has_failed_and_is_active_once_that_is_well(scene: Scene) -> None:
     async def story() -> None:
         scene.broken = BROKEN

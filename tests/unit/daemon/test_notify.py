@@ -25,7 +25,7 @@ def test_systemd_hears_when_we_are_up_and_when_we_go(
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(f"\0{name}" if abstract else str(tmp_path / "n"))
         listener.settimeout(5)
-        monkeypatch.setenv(notify.VARIABLE, f"@{name}" if abstract else str(tmp_path / "n"))
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}" if abstract else str(tmp_path / "n"))
         notify.ready()
         assert listener.recv(100) == b"READY=1"
         notify.stopping()
@@ -34,7 +34,7 @@ def test_systemd_hears_when_we_are_up_and_when_we_go(
 
 @pytest.mark.parametrize("address", ["", "/nowhere/at/all", "x" * 300, "@", "relative"])
 def test_without_systemd_nothing_happens(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(notify.VARIABLE, address)
+    monkeypatch.setenv("NOTIFY_SOCKET", address)
     notify.ready()
     notify.stopping()
 
@@ -45,12 +45,13 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "n"))
         listener.settimeout(5)
-        monkeypatch.setenv(notify.VARIABLE, str(tmp_path / "n"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
         yield listener
 
 
-def watchdog(usec: str = "20000", pid: str = "") -> notify.Watchdog:
-    return notify.Watchdog({notify.WATCHDOG_USEC: usec, notify.WATCHDOG_PID: pid})
+@pytest.fixture(autouse=True)
+def watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "20000")
 
 
 def waiting(listener: socket.socket) -> list[bytes]:
@@ -65,9 +66,15 @@ def waiting(listener: socket.socket) -> list[bytes]:
 
 
 def test_the_status_is_one_line_whatever_is_in_it(systemd: socket.socket) -> None:
-    notify.status("two\nREADY=1\udc80" + "x" * 1000)
+    stopping = asyncio.Event()
+
+    def find_problem() -> str:
+        stopping.set()
+        return "two\nREADY=1\udc80" + "x" * 1000
+
+    asyncio.run(notify.run_watchdog(stopping, find_problem))
     said = systemd.recv(2000).decode()
-    assert said.startswith("STATUS=two\\nREADY=1")
+    assert said.startswith("STATUS=unhealthy: two\\nREADY=1")
     assert "\n" not in said
     assert len(said) < 400
 
@@ -83,7 +90,7 @@ def test_the_watchdog_hears_again_and_again_that_all_is_well_until_the_daemon_st
                 stopping.set()
             return ""
 
-        await asyncio.wait_for(watchdog().run(stopping, well), 10)
+        await asyncio.wait_for(notify.run_watchdog(stopping, well), 10)
         assert looks == 3, "after the stop nobody asks"
 
     asyncio.run(story())
@@ -104,7 +111,7 @@ def test_while_something_is_wrong_the_watchdog_hears_nothing_and_the_reason_is_s
                 stopping.set()
             return answer or ""
 
-        await asyncio.wait_for(watchdog().run(stopping, well), 10)
+        await asyncio.wait_for(notify.run_watchdog(stopping, well), 10)
 
     with caplog.at_level(logging.INFO):
         asyncio.run(story())
@@ -126,7 +133,7 @@ def test_who_can_not_say_that_all_is_well_is_not_well(systemd: socket.socket) ->
             stopping.set()
             raise LookupError("gone")
 
-        await watchdog().run(stopping, well)
+        await notify.run_watchdog(stopping, well)
 
     asyncio.run(story())
     assert waiting(systemd) == [b"STATUS=unhealthy: LookupError: gone"]
@@ -136,22 +143,27 @@ def test_who_can_not_say_that_all_is_well_is_not_well(systemd: socket.socket) ->
     ("usec", "pid"), [("", ""), ("0", ""), ("-5", ""), ("soon", ""), ("20000", "1"), ("20000", "me")]
 )
 def test_a_watchdog_that_waits_for_nobody_or_for_another_process_hears_nothing(
-    usec: str, pid: str, systemd: socket.socket
+    usec: str, pid: str, systemd: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", usec)
+    monkeypatch.setenv("WATCHDOG_PID", pid)
+
     def never() -> str:
         raise AssertionError
 
-    asyncio.run(asyncio.wait_for(watchdog(usec, pid).run(asyncio.Event(), never), 10))
+    asyncio.run(asyncio.wait_for(notify.run_watchdog(asyncio.Event(), never), 10))
     assert waiting(systemd) == []
 
 
-def test_the_interval_is_half_of_what_systemd_allows() -> None:
-    assert watchdog("60000000", str(os.getpid())).every_seconds == 30.0
+def test_the_interval_is_half_of_what_systemd_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "60000000")
+    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
+    assert notify.watchdog_seconds() == 30.0
 
 
 def test_a_listener_that_does_not_read_holds_nobody_up(systemd: socket.socket) -> None:
     for _ in range(2000):
-        notify.status("x" * 200)
+        notify.notify("STATUS=" + "x" * 200)
     assert waiting(systemd)
 
 

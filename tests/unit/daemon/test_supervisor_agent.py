@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from supervisor_core.common.times import to_text
-from supervisor_core.daemon.services.agent import EVENTS, SupersededError, SupervisorAgent
+from supervisor_core.daemon.services.agent import EVENTS, SupervisorAgent
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.store import EngineTransactions
@@ -141,22 +140,6 @@ def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(
     run(story())
 
 
-def test_a_move_is_in_the_database_before_it_is_announced(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent()
-        for move in (M.START, M.PAUSE, M.RESUME, M.STOP):
-            await ask(agent, move)
-
-    run(story())
-    assert world.heard.kinds == ["started", "paused", "resumed", "stopped"]
-    assert world.heard.row_then == [S.ACTIVE, S.PAUSED, S.ACTIVE, S.TERMINATED]
-    assert world.heard.events[1] == (
-        "supervisor.paused",
-        world.id,
-        {"timestamp": to_text(NOW), "status": "PAUSED", "previous_status": "ACTIVE", "reason": None},
-    )
-
-
 @pytest.mark.parametrize("move", [M.START, M.STOP, M.PAUSE, M.FAIL])
 def test_a_move_that_the_database_does_not_take_has_not_happened_and_may_be_asked_again(
     world: World, move: SupervisorMove
@@ -223,44 +206,6 @@ def test_a_new_life_begins_at_spawning_whatever_the_last_one_left(
     assert ("didn't stop normally last time" in caplog.text) == (left in ALIVE)
 
 
-@pytest.mark.parametrize("crashed", [False, True], ids=["stopped", "killed"])
-def test_a_pause_outlives_the_process_with_its_reason_until_somebody_resumes(world: World, crashed: bool) -> None:
-    async def story() -> None:
-        agent = world.agent()
-        await agent.start()
-        await agent.pause("anna - storm in the north")
-        if not crashed:
-            await agent.stop()
-        world.heard.events.clear()
-        agent = world.agent()
-        await agent.start()
-        assert agent.status is world.status is S.PAUSED
-        assert row_of(world.database, world.id).reason == "anna - storm in the north"
-        assert world.heard.kinds == ["started", "paused"]
-        await agent.resume()
-        await agent.stop()
-        agent = world.agent()
-        await agent.start()
-        assert agent.status is S.ACTIVE
-        assert row_of(world.database, world.id).reason is None
-
-    run(story())
-
-
-def test_a_process_that_was_thought_dead_gets_no_move_into_its_successors_row(world: World) -> None:
-    async def story() -> None:
-        older, younger = world.agent(), world.agent()
-        await older.start()
-        await younger.start()
-        for move in (M.PAUSE, M.STOP, M.FAIL):
-            with pytest.raises(SupersededError, match="couldn't change its status"):
-                await ask(older, move)
-        assert older.status is S.ACTIVE
-        assert world.status is S.ACTIVE
-
-    run(story())
-
-
 # Heartbeats
 
 
@@ -271,25 +216,6 @@ def beats_of(world: World) -> float | None:
 
 def tasks_left() -> set[str]:
     return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
-
-
-def test_it_beats_every_thirty_seconds_while_it_is_up_and_leaves_no_task(world: World) -> None:
-    async def story() -> None:
-        agent = world.agent(heartbeat_seconds=30)
-        await agent.spawn()
-        assert beats_of(world) is None
-        await agent.start()
-        await asyncio.sleep(95)
-        assert beats_of(world) == 90
-        await agent.pause()
-        await asyncio.sleep(30)
-        assert beats_of(world) == 120, "paused is alive"
-        await agent.stop()
-        assert tasks_left() == set()
-        await asyncio.sleep(100)
-        assert beats_of(world) == 120
-
-    run(story())
 
 
 def test_errors_of_a_heartbeat_are_told_once_for_each_kind_and_end_nothing(

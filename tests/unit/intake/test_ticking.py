@@ -41,7 +41,7 @@ class Checks:
 
 async def tick(checks: Checks) -> None:
     async with asyncio.timeout(10):
-        with Ticker(QUICK_SECONDS).ticking(checks):
+        with Ticker(QUICK_SECONDS).ticking(checks, {}):
             await checks.enough.wait()
 
 
@@ -65,14 +65,14 @@ def test_it_calls_at_a_moment_and_the_newest_moment_of_a_name_counts() -> None:
             called.append("a")
             enough.set()
 
-        with ticker.ticking(Checks()):
+        rounds = {"a": last, "b": lambda: called.append("b"), "c": lambda: called.append("c")}
+        with ticker.ticking(Checks(), rounds):
             now = datetime.now(UTC)
-            ticker.at("a", now + timedelta(hours=1), lambda: called.append("late"))
-            ticker.at("a", now + timedelta(seconds=0.2), last)
-            ticker.at("b", now - timedelta(hours=1), lambda: called.append("b"))
-            ticker.at("c", now + timedelta(seconds=0.1), lambda: called.append("c"))
-            ticker.at("c", None, lambda: None)
-            ticker.at("never planned", None, lambda: None)
+            ticker.at("a", now + timedelta(hours=1))
+            ticker.at("a", now + timedelta(seconds=0.2))
+            ticker.at("b", now - timedelta(hours=1))
+            ticker.at("c", now + timedelta(seconds=0.1))
+            ticker.at("c", None)
             async with asyncio.timeout(10):
                 await enough.wait()
             assert called == ["b", "a"]
@@ -84,19 +84,20 @@ def test_a_call_planned_while_the_one_before_it_starts_is_not_lost(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def story() -> None:
-        ticker, calls, last = Ticker(FAR_SECONDS), list[str](), asyncio.Event()
+        ticker, calls, last = Ticker(FAR_SECONDS), list[datetime](), asyncio.Event()
 
-        def second() -> None:
-            calls.append("second")
-            last.set()
+        def call() -> None:
+            calls.append(datetime.now(UTC))
+            if len(calls) == 2:
+                last.set()
 
-        with ticker.ticking(Checks()):
-            ticker.at("row", datetime.now(UTC), lambda: calls.append("first"))
+        with ticker.ticking(Checks(), {"row": call}):
+            ticker.at("row", datetime.now(UTC))
             await asyncio.sleep(0)  # its run is about to start
-            ticker.at("row", datetime.now(UTC), second)
+            ticker.at("row", datetime.now(UTC))
             async with asyncio.timeout(10):
                 await last.wait()
-        assert calls == ["first", "second"]
+        assert len(calls) == 2
 
     asyncio.run(story())
     assert (caplog.records, capfd.readouterr().err) == ([], "")
@@ -117,7 +118,7 @@ def test_it_goes_on_when_the_wall_clock_is_set_back(monkeypatch: pytest.MonkeyPa
         nonlocal back
         checks = Checks()
         async with asyncio.timeout(10):
-            with Ticker(QUICK_SECONDS).ticking(checks):
+            with Ticker(QUICK_SECONDS).ticking(checks, {}):
                 await checks.enough.wait()
                 checks.count, back = 0, timedelta(hours=1)
                 checks.enough.clear()

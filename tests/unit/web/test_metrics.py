@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from supervisor_core.common.events import Event, EventType
-from supervisor_core.web.facts import DaemonFigures, LedgerFacts, OutboxFacts, WebFacts
+from supervisor_core.web.facts import LedgerFacts, OutboxFacts, WebFacts
 from supervisor_core.web.metrics import CommandTally, exposition
 from tests.unit.web.test_page import DOWN, NOW, WELL
 
@@ -25,8 +25,9 @@ def event(kind: EventType, seconds: float, **payload: object) -> Event:
 
 
 def scraped(tally: CommandTally | None = None) -> dict[str, float]:
-    found = WebFacts("OrionMX", NOW, [WELL, DOWN], (), "", LedgerFacts(waiting=[OutboxFacts("card", 3, 12.5)]))
-    text = exposition(found, tally or CommandTally(), DaemonFigures(7, {"connected": 1.0}), 0.001).decode()
+    ledger = LedgerFacts(waiting=[OutboxFacts("card", 3, 12.5)])
+    facts = WebFacts("OrionMX", NOW, [WELL, DOWN], (), "", ledger, 7, {"connected": 1.0})
+    text = exposition(facts, tally or CommandTally(), 0.001).decode()
     return {
         f"{sample.name}{sorted(sample.labels.items())}": sample.value
         for family in text_string_to_metric_families(text)

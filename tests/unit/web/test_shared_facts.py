@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from supervisor_core.common.events import EventBus
+from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.web import service as module
 from supervisor_core.web.service import SETTLE_SECONDS, WebService
 
 
-async def a_change_while_facts_are_gathered() -> None:
+async def a_change_while_facts_are_gathered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Facts:
         state = "running"
 
@@ -20,9 +25,10 @@ async def a_change_while_facts_are_gathered() -> None:
             return state
 
     facts: Any = Facts()
-    doors: Any = SimpleNamespace(take_alerts=None)
-    ledger: Any = None
-    service = WebService("127.0.0.1:0", facts, doors, EventBus(), ledger, by_default=True)
+    host = SimpleNamespace(config=load_supervisor_config(path, environ={}))
+    daemon: Any = SimpleNamespace(context=SimpleNamespace(host=host, ledger=None), bus=EventBus(), incoming=None)
+    monkeypatch.setattr(module, "FactCollector", lambda _: facts)
+    service = WebService(daemon)
     before = asyncio.create_task(service.facts())
     await asyncio.sleep(0.05)
     facts.state, settled = "paused", asyncio.create_task(asyncio.sleep(SETTLE_SECONDS))
@@ -33,5 +39,9 @@ async def a_change_while_facts_are_gathered() -> None:
     assert shown == "paused"
 
 
-def test_after_a_change_a_page_gets_facts_that_were_gathered_after_it() -> None:
-    asyncio.run(a_change_while_facts_are_gathered())
+def test_after_a_change_a_page_gets_facts_that_were_gathered_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("workers: {OrionMX: {command: [sleep, '9']}}")
+    asyncio.run(a_change_while_facts_are_gathered(path, monkeypatch))
