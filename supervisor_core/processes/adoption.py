@@ -83,6 +83,8 @@ def find_similar(
 ) -> tuple[SimilarProcess, ...]:
     """The processes that look like a worker with this command, without those of a worker on record here, and without
     the descendants of those and of each other."""
+    import psutil
+
     arguments = list(command[1:])
     pids = {
         pid
@@ -114,8 +116,9 @@ def find_similar(
         if entry.generation and entry.generation.startswith(tuple(generations)):
             continue
         obstacle = ""
-        if (users := owners(entry.process)) != own_owners():
-            obstacle = f"it runs as {_user_names(users)}, not as {_user_names(own_owners())}"
+        if owners(entry.process) != own_owners():
+            user, own_user = _user_name(entry.process), _user_name(psutil.Process())
+            obstacle = f"it runs as {user}, not as {own_user}" if user != own_user else "it has another user's rights"
         elif entry.generation:
             obstacle = "a supervisor with another state folder started it"
         elif unreadable:
@@ -145,18 +148,13 @@ def _runs(process: psutil.Process, words: Sequence[str], command: Sequence[str],
     return path == program.path if path and program.path else before[0] == command[0]
 
 
-def _user_names(users: tuple[int | str, ...] | None) -> str:
-    if users is None:
-        return "somebody whom the system hides"
-    names = []
-    for user in dict.fromkeys(users):
-        try:
-            from pwd import getpwuid  # not on Windows, where names are names already
+def _user_name(process: psutil.Process) -> str:
+    import psutil
 
-            names.append(getpwuid(int(user)).pw_name)
-        except (ImportError, KeyError, ValueError):
-            names.append(f"user {user}")
-    return " with the rights of ".join(names)
+    try:
+        return process.username()
+    except (psutil.Error, OSError):
+        return "somebody whom the system hides"
 
 
 def adopt(state_dir: Path, worker_id: str, command: Sequence[str], process: SimilarProcess) -> FoundWorker:
