@@ -53,13 +53,13 @@ class WorkerProgram(NamedTuple):
     cwd: str
 
 
-def resolve_program(word: str, cwd: Path, path: str) -> WorkerProgram:
+def resolve_program(name: str, cwd: Path, path: str) -> WorkerProgram:
     """Find the program as a start would. It touches the disk that the worker is on."""
     folder = os.path.realpath(cwd)
-    if os.path.dirname(word):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
-        program: str | None = str(Path(folder, word))
+    if os.path.dirname(name):  # noqa: PTH120 (a Path forgets the `./` that makes the difference)
+        program: str | None = str(Path(folder, name))
     else:
-        program = shutil.which(word, path=os.pathsep.join(str(Path(folder, each)) for each in path.split(os.pathsep)))
+        program = shutil.which(name, path=os.pathsep.join(str(Path(folder, entry)) for entry in path.split(os.pathsep)))
     return WorkerProgram(os.path.realpath(program) if program else "", folder)
 
 
@@ -79,22 +79,25 @@ class SimilarProcess(NamedTuple):
 
 
 def find_similar(
-    state_dir: Path, words: Sequence[str], resolve: Callable[[], WorkerProgram], table: ProcessTable
+    state_dir: Path, command: Sequence[str], resolve: Callable[[], WorkerProgram], table: ProcessTable
 ) -> tuple[SimilarProcess, ...]:
     """The processes that look like a worker with this command, without those of a worker on record here, and without
     the descendants of those and of each other."""
-    rest = list(words[1:])
+    import psutil
+
+    arguments = list(command[1:])
     pids = {
         pid
-        for pid, command in table.commands.items()
-        if 0 < len(command) - len(rest) <= 1 + MOST_WORDS_BEFORE and command[len(command) - len(rest) :] == rest
+        for pid, words in table.commands.items()
+        if 0 < len(words) - len(arguments) <= 1 + MOST_WORDS_BEFORE
+        and words[len(words) - len(arguments) :] == arguments
     }
     if pids:  # else nothing touches the disk
         program = resolve()
-        pids = {pid for pid in pids if _runs(table.entries[pid].process, table.commands[pid], words, program)}
+        pids = {pid for pid in pids if _runs(table.entries[pid].process, table.commands[pid], command, program)}
     if not pids:
         return ()
-    known: set[ProcessIdentity] = set()
+    known: set[ProcessIdentity | None] = set()
     generations, unreadable = [], ""
     for path in sorted((state_dir / "workers").glob("*.json")):
         generations.append(generation_prefix(state_dir, path.stem))
@@ -102,27 +105,30 @@ def find_similar(
             record = read_record(state_dir, path.stem)
         except (SupervisorError, OSError):
             unreadable = str(path)
-            continue
-        known |= {record.identity} if record and record.identity else set()
-    found = []
+        else:
+            known.add(record.identity if record else None)
+    similar = []
     for pid in sorted(pids):
-        entry, above = table.entries[pid], _line(table, pid)
-        if any(table.entries[each].identity in known for each in (pid, *above)) or pids & set(above):
+        entry, ancestors = table.entries[pid], table.ancestors(pid)
+        family = [table.entries[relative].identity for relative in (pid, *ancestors) if relative in table.entries]
+        if known.intersection(family) or pids.intersection(ancestors):
             continue
         if entry.generation and entry.generation.startswith(tuple(generations)):
             continue
         obstacle = ""
-        if (users := owners(entry.process)) != own_owners():
-            obstacle = f"it runs as {_user_names(users)}, not as {_user_names(own_owners())}"
+        if owners(entry.process) != own_owners():
+            user, own_user = _user_name(entry.process), _user_name(psutil.Process())
+            obstacle = f"it runs as {user}, not as {own_user}" if user != own_user else "it has another user's rights"
         elif entry.generation:
             obstacle = "a supervisor with another state folder started it"
         elif unreadable:
             obstacle = f"{unreadable} can't be read, and may be its record"
-        found.append(SimilarProcess(entry.identity, process_name(pid), obstacle))
-    return tuple(each for each in found if not state(each.identity).ended)
+        if not state(entry.identity).ended:
+            similar.append(SimilarProcess(entry.identity, process_name(pid), obstacle))
+    return tuple(similar)
 
 
-def _runs(process: psutil.Process, shown: Sequence[str], words: Sequence[str], program: WorkerProgram) -> bool:
+def _runs(process: psutil.Process, words: Sequence[str], command: Sequence[str], program: WorkerProgram) -> bool:
     """True if it works in the worker's folder and runs its program, or may do so where the system hides that.
 
     Of a script, the command line has the interpreter first.
@@ -134,38 +140,24 @@ def _runs(process: psutil.Process, shown: Sequence[str], words: Sequence[str], p
         cwd = os.path.realpath(process.cwd())
     if cwd not in ("", program.cwd):
         return False
-    before = shown[: len(shown) - len(words) + 1]
+    before = words[: len(words) - len(command) + 1]
     if len(before) > 1:
         return os.path.realpath(Path(program.cwd, before[-1])) == program.path != ""
     with contextlib.suppress(psutil.Error, OSError):
         path = os.path.realpath(process.exe()) if process.exe() else ""
-    return path == program.path if path and program.path else before[0] == words[0]
+    return path == program.path if path and program.path else before[0] == command[0]
 
 
-def _line(table: ProcessTable, pid: int) -> list[int]:
-    """The parents of a process, the nearest first."""
-    line: list[int] = []
-    while (parent := table.entries[pid].ppid) in table.entries and parent > 1 and parent not in line:
-        line.append(parent)
-        pid = parent
-    return line
+def _user_name(process: psutil.Process) -> str:
+    import psutil
 
-
-def _user_names(users: tuple[int | str, ...] | None) -> str:
-    if users is None:
+    try:
+        return process.username()
+    except (psutil.Error, OSError):
         return "somebody whom the system hides"
-    names = []
-    for user in dict.fromkeys(users):
-        try:
-            from pwd import getpwuid  # not on Windows, where names are names already
-
-            names.append(getpwuid(int(user)).pw_name)
-        except (ImportError, KeyError, ValueError):
-            names.append(f"user {user}")
-    return " with the rights of ".join(names)
 
 
-def adopt(state_dir: Path, worker_id: str, words: Sequence[str], process: SimilarProcess) -> FoundWorker:
+def adopt(state_dir: Path, worker_id: str, command: Sequence[str], process: SimilarProcess) -> FoundWorker:
     """Put the process on record as this worker, if nothing of it runs.
 
     The record has a generation that no process carries: a stop then ends this process with its descendants, and
@@ -177,20 +169,20 @@ def adopt(state_dir: Path, worker_id: str, words: Sequence[str], process: Simila
         generation=new_generation(state_dir, worker_id),
         state=RUNNING,
         started_at=to_text(started_at),
-        command=tuple(words),
+        command=tuple(command),
         identity=process.identity,
     )
     try:
         prepare_folder(state_dir)
         with FileLock(lock_path(state_dir, worker_id), f"adopting {worker_id}").acquire(timeout=LOCK_SECONDS):
-            found, life = find(state_dir, worker_id, locked=True), state(process.identity)
-            if found.presence is not Presence.STOPPED or found.leftovers or life.ended:
-                return found  # somebody else was first, or it has just ended
+            worker = find(state_dir, worker_id, locked=True)
+            if worker.presence is not Presence.STOPPED or worker.leftovers or state(process.identity).ended:
+                return worker  # somebody else was first, or it has just ended
             write_record(state_dir, record)
             about = LogEvent.WORKER_ADOPTED.extra(worker_id=worker_id, pid=process.pid)
             log.info("adopted %s (pid %d), which was already running", worker_id, process.pid, extra=about)
     except LockedError:
         return find(state_dir, worker_id)  # whoever starts or stops it now knows better
     except OSError:  # no supervisor ever worked here, or this user may only look: then it's seen, and not on record
-        life = state(process.identity)
-    return FoundWorker(worker_id, Presence.RUNNING, record, life, adopted=True)
+        pass
+    return FoundWorker(worker_id, Presence.RUNNING, record, state(process.identity), adopted=True)

@@ -126,7 +126,7 @@ def _reap_one(identity: ProcessIdentity) -> None:
         if child is not None:
             child.returncode = -1 if code is None else code  # tells the handle that its number is free again
     del _children[identity]
-    _note(identity, code)
+    _keep_exit(identity, code)
 
 
 def _read_exit(identity: ProcessIdentity) -> None:
@@ -142,10 +142,10 @@ def _read_exit(identity: ProcessIdentity) -> None:
             return
         code = os.waitstatus_to_exitcode(status)
     os.close(_adopted.pop(identity))
-    _note(identity, code)
+    _keep_exit(identity, code)
 
 
-def _note(identity: ProcessIdentity, code: int | None) -> None:
+def _keep_exit(identity: ProcessIdentity, code: int | None) -> None:
     _exits[identity] = code
     while len(_exits) > EXITS_KEPT:
         _exits.popitem(last=False)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from supervisor_core.host.descriptors import UnreadableFileError
+from supervisor_core.host.locks import FileLock, LockedError
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.host.process_facts.identity import (
     identity_of,
@@ -35,6 +36,7 @@ from supervisor_core.processes.records import (
     WorkerRecord,
     generation_prefix,
     lock_path,
+    prepare_folder,
     read_record,
     write_record,
 )
@@ -78,8 +80,8 @@ class FoundWorker(NamedTuple):
     @property
     def stuck(self) -> bool:
         """True if something of it lives that a stop could not end."""
-        lives = self.presence is Presence.RUNNING or bool(self.leftovers)
-        return lives and self.record is not None and self.record.state == STUCK
+        is_alive = self.presence is Presence.RUNNING or bool(self.leftovers)
+        return is_alive and self.record is not None and self.record.state == STUCK
 
     @property
     def ordered(self) -> bool:
@@ -146,12 +148,15 @@ class ProcessTable:
                         self.entries[pid] = ProcessEntry(identity, parent_of(process), session, *facts)
                 except (psutil.Error, OSError):  # gone by now, or hidden
                     continue
-        self.own_line = {0, 1}
+        self.own_line = {0, 1, os.getpid(), *self.ancestors(os.getpid())}
         """Ourselves, all above us, and the system's first process: what no stop may ever touch."""
-        pid = os.getpid()
-        while pid not in self.own_line:
-            self.own_line.add(pid)
-            pid = self.entries[pid].ppid if pid in self.entries else 0
+
+    def ancestors(self, pid: int) -> list[int]:
+        """The parents of a process, the nearest first, without the system's first process."""
+        pids: list[int] = []
+        while pid in self.entries and (pid := self.entries[pid].ppid) > 1 and pid not in pids:
+            pids.append(pid)
+        return pids
 
     @cached_property
     def commands(self) -> dict[int, list[str]]:
@@ -193,10 +198,10 @@ class ProcessTable:
             pids |= new
             sessions = {self.entries[pid].session for pid in new} & {*new, first} - {0, 1}
             new = {e.pid for e in self.entries.values() if e.ppid in new or e.session in sessions}
-        ordered = sorted(pids, key=lambda pid: (pid != first, pid))
+        members = [self.entries[pid] for pid in sorted(pids, key=lambda pid: (pid != first, pid))]
         return tuple(
             WorkerProcess(entry.identity, entry.name or process_name(entry.pid), entry.status)
-            for entry in map(self.entries.__getitem__, ordered)
+            for entry in members
             if not entry.life.ended
         )
 
@@ -211,7 +216,7 @@ def _generation(process: psutil.Process) -> str:
 
 
 _scanning = threading.Lock()
-_asking = threading.Lock()
+_sharing = threading.Lock()
 _next: Future[ProcessTable] | None = None
 """The scan that begins after the one under way, for all who asked meanwhile."""
 
@@ -219,13 +224,13 @@ _next: Future[ProcessTable] | None = None
 def scan_processes() -> ProcessTable:
     """A table whose scan began after this call. Threads that ask during a scan share the next one."""
     global _next  # noqa: PLW0603 (what the threads share)
-    with _asking:
+    with _sharing:
         if is_first := _next is None:
             _next = Future()
         scan = _next
     if is_first:
         with _scanning:
-            with _asking:
+            with _sharing:
                 _next = None
             try:
                 scan.set_result(ProcessTable())
@@ -236,8 +241,8 @@ def scan_processes() -> ProcessTable:
 
 def _forget_in_child() -> None:
     """After a fork: the scan that was under way goes on in the parent only."""
-    global _scanning, _asking, _next
-    _scanning, _asking, _next = threading.Lock(), threading.Lock(), None
+    global _scanning, _sharing, _next
+    _scanning, _sharing, _next = threading.Lock(), threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
@@ -286,8 +291,8 @@ def find(
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, record, life, reason=reason)
         if not thorough and record.state != STUCK:  # who starts or stops it searches anew
             return FoundWorker(worker_id, Presence.STOPPED, record)
-        left = scan().members(record.generation, identity)
-        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
+        leftovers = scan().members(record.generation, identity)
+        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=leftovers)
     if record is None:
         # Anybody can work out how our launches of a worker begin; only the rest of a launch on record is a secret.
         prefix = generation_prefix(state_dir, worker_id)
@@ -306,29 +311,24 @@ def find(
         record = WorkerRecord(worker_id, (leader or carriers[0]).generation, STARTING)
     life = state(leader.identity) if leader is not None else Liveness.GONE
     if leader is None or life.ended:
-        left = scan_processes().members(record.generation)
-        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=left)
+        leftovers = scan_processes().members(record.generation)
+        return FoundWorker(worker_id, Presence.STOPPED, record, leftovers=leftovers)
     record = record.running_as(leader.identity)
     _complete(state_dir, record, locked=locked)
     return FoundWorker(worker_id, Presence.RUNNING, record, life, adopted=True)
 
 
 def _complete(state_dir: Path, record: WorkerRecord, *, instead_of: WorkerRecord | None = None, locked: bool) -> None:
-    from supervisor_core.host.locks import FileLock, LockedError
-    from supervisor_core.processes.records import prepare_folder
-
     if locked:
         write_record(state_dir, record)
         return
     prepare_folder(state_dir)
-    try:
-        with FileLock(lock_path(state_dir, record.worker_id), f"adopting {record.worker_id}"):
-            current = read_record(state_dir, record.worker_id)
-            unnamed = current is None or (current.generation == record.generation and current.identity is None)
-            if current == instead_of if instead_of is not None else unnamed:
-                write_record(state_dir, record)
-    except LockedError:
-        pass  # whoever starts or stops it now writes the record as well
+    lock = FileLock(lock_path(state_dir, record.worker_id), f"adopting {record.worker_id}")
+    with suppress(LockedError), lock:  # whoever starts or stops it now writes the record as well
+        current = read_record(state_dir, record.worker_id)
+        unnamed = current is None or (current.generation == record.generation and current.identity is None)
+        if current == instead_of if instead_of is not None else unnamed:
+            write_record(state_dir, record)
 
 
 def owners(process: psutil.Process) -> tuple[int | str, ...] | None:

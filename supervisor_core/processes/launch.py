@@ -63,15 +63,15 @@ def launch(state_dir: Path, spec: LaunchSpec) -> WorkerRecord:
     The child inherits from us which signals are ignored; a supervisor ignores none that could stop a worker.
     """
     worker_id = spec.worker_id
-    found = find(state_dir, worker_id, locked=True, looked=spec.looked)
-    if found.identity is not None:
+    existing = find(state_dir, worker_id, locked=True, looked=spec.looked)
+    if existing.identity is not None:
         raise RefusedError(
-            f"Worker {worker_id} is already running (pid {found.identity.pid}).", remedy="Restart it instead."
+            f"Worker {worker_id} is already running (pid {existing.identity.pid}).", remedy="Restart it instead."
         )
-    if found.presence is Presence.UNVERIFIABLE:
-        raise RefusedError(f"Worker {worker_id} may be running. {found.reason}")
-    if found.leftovers:
-        names = ", ".join(map(str, found.leftovers))
+    if existing.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(f"Worker {worker_id} may be running. {existing.reason}")
+    if existing.leftovers:
+        names = ", ".join(map(str, existing.leftovers))
         raise RefusedError(
             f"Processes of an earlier start of {worker_id} are still running: {names}.", remedy="Stop it first."
         )
@@ -148,20 +148,20 @@ def _explain(spec: LaunchSpec, error: OSError | ValueError) -> LaunchError:
     program, remedy = spec.command[0], f"Fix workers.{spec.worker_id}.command."
     if isinstance(error, FileNotFoundError):
         if os.sep in program and (spec.cwd / program).exists():
-            why = f"{program} exists, but the interpreter in its first line doesn't"
+            reason = f"{program} exists, but the interpreter in its first line doesn't"
         else:
             path = "" if os.sep in program else f" on the PATH {spec.env.get('PATH', os.defpath)!r}"
-            why = f"{program} doesn't exist{path}"
+            reason = f"{program} doesn't exist{path}"
     elif isinstance(error, PermissionError):
         denied, _ = why_denied(spec.cwd, os.X_OK)
         if denied:
-            why = f"its working directory can't be entered: {denied}"
+            reason = f"its working directory can't be entered: {denied}"
             remedy = f"Let this user enter it, or change workers.{spec.worker_id}.cwd."
         else:
             path = program if os.sep in program else shutil.which(program, path=spec.env.get("PATH", os.defpath)) or ""
-            why = f"{path or program} isn't executable"
+            reason = f"{path or program} isn't executable"
     elif isinstance(error, OSError) and error.errno == errno.ENOEXEC:
-        why = f"{program} isn't a program (a script needs a first line with its interpreter)"
+        reason = f"{program} isn't a program (a script needs a first line with its interpreter)"
     else:
-        why = f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
-    return LaunchError(f"Worker {spec.worker_id} can't be started: {why}.", remedy=remedy)
+        reason = f"{program}: {error.strerror if isinstance(error, OSError) and error.strerror else error}"
+    return LaunchError(f"Worker {spec.worker_id} can't be started: {reason}.", remedy=remedy)

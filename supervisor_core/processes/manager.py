@@ -15,15 +15,26 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.host.descriptors import UnreadableFileError
+from supervisor_core.host.locks import FileLock
 from supervisor_core.host.process_facts import identity as process_identity
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity, WorkerProcess
 from supervisor_core.processes.finding import FoundWorker, Presence, Scan, find, scan_processes
+from supervisor_core.processes.records import (
+    STOP,
+    STUCK,
+    TRIAL,
+    StopOrder,
+    WorkerRecord,
+    forget_record,
+    lock_path,
+    prepare_folder,
+    read_record,
+    write_record,
+)
 
 if TYPE_CHECKING:
-    from supervisor_core.host.locks import FileLock
     from supervisor_core.processes.adoption import SimilarProcess, WorkerProgram
     from supervisor_core.processes.launch import LaunchSpec
-    from supervisor_core.processes.records import StopOrder, WorkerRecord
     from supervisor_core.processes.stopping import StopReport
 
 log = logging.getLogger(__name__)
@@ -40,8 +51,6 @@ REAP_SECONDS, REAP_LOOK_SECONDS = 5.0, 0.02
 
 def order(what: str, why: str, seconds: float) -> StopOrder:
     """An order that is given now and takes so long at most."""
-    from supervisor_core.processes.records import StopOrder
-
     return StopOrder(what, why, process_identity.since_boot() + seconds + ORDER_MARGIN_SECONDS)
 
 
@@ -78,8 +87,6 @@ class HostProcesses:
 
     def record(self, worker_id: str) -> WorkerRecord | None:
         """The record of a worker's newest launch, without a look at its processes; None if it can't be read."""
-        from supervisor_core.processes.records import read_record
-
         try:
             return read_record(self._state_dir, worker_id)
         except (UnreadableFileError, OSError):
@@ -112,8 +119,6 @@ class HostProcesses:
 
     def end_trial(self, worker_id: str) -> None:
         """The trial of a launch is over: from now on its end is its own doing."""
-        from supervisor_core.processes.records import TRIAL, read_record, write_record
-
         with self._lock(worker_id, f"starting {worker_id}").acquire(timeout=LOCK_WAIT_SECONDS):
             record = read_record(self._state_dir, worker_id)
             if record is not None and record.order is not None and record.order.what == TRIAL:
@@ -126,7 +131,6 @@ class HostProcesses:
         The record goes with the last process, and says `stuck` while something lives. `RefusedError` where nobody can
         tell whether the worker runs: then nothing was signalled.
         """
-        from supervisor_core.processes.records import STOP, STUCK, forget_record, write_record
         from supervisor_core.processes.stopping import StopReport, signal_number, stop_processes
 
         number = signal_number(stop_signal)
@@ -174,9 +178,6 @@ class HostProcesses:
         return children.exit_code(identity)
 
     def _lock(self, worker_id: str, purpose: str) -> FileLock:
-        from supervisor_core.host.locks import FileLock
-        from supervisor_core.processes.records import lock_path, prepare_folder
-
         path = lock_path(self._state_dir, worker_id)
         prepare_folder(self._state_dir)
         return FileLock(path, purpose)

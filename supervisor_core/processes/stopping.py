@@ -21,7 +21,7 @@ FREEZE_STEP_SECONDS = 0.002  # a stop signal is obeyed within microseconds, unle
 KILL_WAIT_SECONDS = 5.0  # who lives on after this hangs inside the kernel, and no signal helps
 KILL_ROUNDS = 3  # a new member after a freeze is rare; after three the answer is honest: stuck
 
-_HELD = frozenset({"stopped", "tracing-stop", "disk-sleep", "zombie", "dead"})
+_UNABLE_TO_FORK = frozenset({"stopped", "tracing-stop", "disk-sleep", "zombie", "dead"})
 """The statuses of processes that can't fork at the moment."""
 
 
@@ -100,23 +100,23 @@ class WorkerMembers:
         deadline = time.monotonic() + FREEZE_BOUND_SECONDS
         before: set[ProcessIdentity] = set()
         frozen: set[ProcessIdentity] = set()
-        quiet = False
+        is_stable = False
 
         def freeze(identity: ProcessIdentity, generation: str = self.generation) -> None:
-            ours = generation.startswith(self.generation) and identity.pid not in own_line
-            if ours and identity not in frozen and _send(identity, FREEZE):
+            is_member = generation.startswith(self.generation) and identity.pid not in own_line
+            if is_member and identity not in frozen and _send(identity, FREEZE):
                 frozen.add(identity)
 
         while True:
             members = self.find(ProcessTable(freeze))
             new = [member.identity for member in members if member.identity not in before]
-            if (not new and quiet) or time.monotonic() >= deadline:
+            if (not new and is_stable) or time.monotonic() >= deadline:
                 return members
             for identity in new:
                 freeze(identity)
             before.update(new)
-            quiet = not new and all(member.status in _HELD for member in members)
-            if not quiet:
+            is_stable = not new and all(member.status in _UNABLE_TO_FORK for member in members)
+            if not is_stable:
                 time.sleep(FREEZE_STEP_SECONDS)
 
 
@@ -139,31 +139,31 @@ def stop_processes(
         )
     members.find(table)
     killed: dict[ProcessIdentity, WorkerProcess] = {}
-    ending, asked = Ending.NOTHING, None
+    ending, terminated = Ending.NOTHING, None
     if leader and not state(leader).ended:
         ending = Ending.GRACEFUL
         if _send(leader, stop_signal) and stop_signal == KILL and leader in members.known:
             killed[leader] = members.known[leader]
         _continue(leader)
         members.wait([leader], timeout)
-        asked = leader if stop_signal == TERMINATE else None
+        terminated = leader if stop_signal == TERMINATE else None
     survivors = members.find(scan_processes())
-    if unasked := [member.identity for member in survivors if member.identity != asked]:
+    if unasked := [member.identity for member in survivors if member.identity != terminated]:
         for identity in unasked:
             _send(identity, TERMINATE)
             _continue(identity)
         members.wait(unasked, REST_GRACE_SECONDS)
     if survivors:
-        tried: set[ProcessIdentity] = set()
+        attempted: set[ProcessIdentity] = set()
         for _ in range(KILL_ROUNDS):
             table = scan_processes()
-            if all(member.identity in tried for member in members.find(table)):
+            if all(member.identity in attempted for member in members.find(table)):
                 break
             frozen = members.freeze(table.own_line)
             for member in reversed(frozen):
                 if _send(member.identity, KILL):
                     killed[member.identity] = member
-            tried.update(member.identity for member in frozen)
+            attempted.update(member.identity for member in frozen)
             members.wait([member.identity for member in frozen], KILL_WAIT_SECONDS)
         survivors = members.find(scan_processes())
         for member in survivors:

@@ -36,7 +36,7 @@ from supervisor_core.workers.worker import masked
 MARGIN_SECONDS = 8.0
 """The time for a late program to stop, to be killed, and to have its output read."""
 
-LONGEST_WORDS = 200
+LONGEST_MESSAGE = 200
 LONGEST_NAME = 80
 """The most characters shown of a response, and of a program with its arguments."""
 
@@ -72,7 +72,7 @@ class ProbeAnswer(NamedTuple):
     """Whether the probe passed, and the response in words without secrets: `it answered 500 Internal Server Error`."""
 
     ok: bool
-    words: str
+    message: str
 
 
 class _BadAnswer(Exception):
@@ -118,7 +118,7 @@ async def ask(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSett
         message = _explain(error)
     except ValueError:  # a name that no resolver takes
         message = "the address is invalid"
-    return ProbeAnswer(ok, one_line(masked(message, config.secrets), LONGEST_WORDS))
+    return ProbeAnswer(ok, one_line(masked(message, config.secrets), LONGEST_MESSAGE))
 
 
 def _run(config: SupervisorConfig, worker: WorkerSettings, probe: ProbeSettings) -> tuple[bool, str]:
@@ -344,7 +344,7 @@ class Prober:
             else:
                 answer, task = task.result(), None
             if answer.ok or self._lag(since_boot() - since) < EXCUSED * settings.timeout:
-                probe.failures, probe.message = 0 if answer.ok else probe.failures + 1, answer.words
+                probe.failures, probe.message = 0 if answer.ok else probe.failures + 1, answer.message
                 self._update(watch)
             await asyncio.sleep(max(0.0, settings.interval - (loop.time() - started)))
 

@@ -258,9 +258,9 @@ class TeamManager:
             return self._database.write(work)
 
 
-def _check(text: str, what: str, most: int) -> None:
-    if not text.strip() or not text.isprintable() or len(text) > most:
-        raise TeamError(f"The {what} must be 1 to {most} printable characters, not {text[:80]!a}.")
+def _check(text: str, subject: str, length: int) -> None:
+    if not text.strip() or not text.isprintable() or len(text) > length:
+        raise TeamError(f"The {subject} must be 1 to {length} printable characters, not {text[:80]!a}.")
 
 
 def _create_team(

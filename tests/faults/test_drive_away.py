@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from supervisor_core.processes.output.files import read_output_end
 from tests.support.homes import Home, a_home
 from tests.support.processes.worker_outputs import counting, everything
 from tests.support.programs.hanging_drive import hanging_drive
@@ -114,6 +115,25 @@ def test_with_a_drive_that_hangs_workers_run_and_their_output_follows(tmp_path: 
         hangs.unlink()
         all_is_delivered(home)
         assert home.supervisor("stop").returncode == 0
+
+
+def test_output_stays_small_while_the_drive_hangs(tmp_path: Path) -> None:
+    now, limits = tmp_path / "now", {"max_bytes": 200_000, "backups": 1}
+    with a_home(tmp_path / "home", {"Local": counting(2e6, 3.0, str(now))}, logging=limits) as home:
+        hangs = home.folder / "hangs"
+        home.start_daemon(program=hanging_drive(hangs, home.nas))
+        hangs.touch()
+        now.touch()
+        largest, captured = 0, home.output("Local")
+
+        def has_finished() -> bool:
+            nonlocal largest
+            largest = max(largest, captured.stat().st_size)
+            return read_output_end(captured, 5).data == b"done\n"
+
+        wait_until(has_finished, 30, "it has printed all")
+        assert largest < 2e6, "a call to the drive takes a second to fail"
+        hangs.unlink()
 
 
 NEEDS_THE_DRIVE = """

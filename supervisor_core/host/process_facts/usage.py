@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 
@@ -18,8 +19,8 @@ class ProcessUsage(NamedTuple):
 
 def usage_of(pids: Iterable[int]) -> dict[int, ProcessUsage]:
     """The usage of each of these processes that runs, from one scan of all processes."""
-    wanted = set(pids)
-    if not wanted:
+    roots = set(pids)
+    if not roots:
         return {}
     import psutil
 
@@ -27,25 +28,20 @@ def usage_of(pids: Iterable[int]) -> dict[int, ProcessUsage]:
     for process in psutil.process_iter(["ppid"]):
         children.setdefault(process.info["ppid"], []).append(process)
     sums: dict[int, ProcessUsage] = {}
-    for pid in wanted:
-        memory, seconds = 0, 0.0
+    for pid in roots:
         try:
-            waiting = [psutil.Process(pid)]
+            family = {pid: psutil.Process(pid)}
         except psutil.NoSuchProcess:
             continue
-        counted: set[int] = set()
-        while waiting:
-            process = waiting.pop()
-            if process.pid in counted:
-                continue
-            counted.add(process.pid)
-            waiting += children.get(process.pid, ())
-            try:
-                with process.oneshot():
-                    times = process.cpu_times()
-                    memory, seconds = memory + process.memory_info().rss, seconds + times.user + times.system
-            except psutil.Error:
-                continue
+        memory, seconds, queue = 0, 0.0, [pid]
+        while queue:
+            process = family[queue.pop()]
+            new = [child for child in children.get(process.pid, ()) if child.pid not in family]
+            family |= {child.pid: child for child in new}
+            queue += [child.pid for child in new]
+            with suppress(psutil.Error), process.oneshot():
+                times = process.cpu_times()
+                memory, seconds = memory + process.memory_info().rss, seconds + times.user + times.system
         sums[pid] = ProcessUsage(memory, seconds)
     return sums
 
@@ -60,20 +56,15 @@ def with_usage(workers: Iterable[dict[str, Any]], commits: dict[str, str]) -> li
     """The documents of workers with their commit, memory and CPU time; None for an unknown one."""
     global _sample  # noqa: PLW0603 (what the threads share)
     documents = list(workers)
-    pids = {pid for each in documents if isinstance(pid := each["pid"], int)}
-    at, found = _sample
-    if time.monotonic() - at >= SAMPLE_SECONDS or not pids <= found.keys():
-        found = usage_of(pids)
-        _sample = time.monotonic(), found
+    pids = {pid for document in documents if isinstance(pid := document["pid"], int)}
+    at, usages = _sample
+    if time.monotonic() - at >= SAMPLE_SECONDS or not pids <= usages.keys():
+        usages = usage_of(pids)
+        _sample = time.monotonic(), usages
     detailed = []
-    for each in documents:
-        used = found.get(each["pid"]) if isinstance(each["pid"], int) else None
-        detailed.append(
-            {
-                **each,
-                "commit": commits.get(str(each["id"])),
-                "memory_bytes": used.memory_bytes if used else None,
-                "cpu_seconds": round(used.cpu_seconds, 2) if used else None,
-            }
-        )
+    for document in documents:
+        usage = usages.get(document["pid"])
+        memory, seconds = (usage.memory_bytes, round(usage.cpu_seconds, 2)) if usage else (None, None)
+        commit = commits.get(str(document["id"]))
+        detailed.append({**document, "commit": commit, "memory_bytes": memory, "cpu_seconds": seconds})
     return detailed

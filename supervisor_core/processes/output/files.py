@@ -41,37 +41,37 @@ def make_output_folder(state_dir: Path) -> Path:
 @contextlib.contextmanager
 def opened_output(path: Path, flags: int) -> Iterator[int]:
     """A checked descriptor: a regular file of our own with one name, reached through no link and never waited for."""
-    with OpenFolder.at(path.parent, shared=True) as folder, folder.opened(path.name, flags, own=True) as found:
-        descriptor = os.dup(found)
+    with OpenFolder.at(path.parent, shared=True) as folder, folder.opened(path.name, flags, own=True) as opened:
+        descriptor = os.dup(opened)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def read_output_end(path: Path, most: int) -> FileEnd:
+def read_output_end(path: Path, max_bytes: int) -> FileEnd:
     """The last bytes, at most so many, from as many of the older files as it takes.
 
     `FileNotFoundError` where nothing was captured yet.
     """
     for _ in range(READ_ATTEMPTS):
         newest = _inode(numbered(path, 1))
-        end = _end_of(path, most)
+        end = _end_of(path, max_bytes)
         for older in older_files(path):
-            if len(end.data) >= most:
+            if len(end.data) >= max_bytes:
                 break
             with contextlib.suppress(FileNotFoundError):
-                before = _end_of(older, most - len(end.data))
+                before = _end_of(older, max_bytes - len(end.data))
                 end = FileEnd(before.data + end.data, end.size, before.cut)
         if size_of(path) >= end.size and _inode(numbered(path, 1)) == newest:
             break
     return end
 
 
-def _end_of(path: Path, most: int) -> FileEnd:
+def _end_of(path: Path, max_bytes: int) -> FileEnd:
     with opened_output(path, os.O_RDONLY) as descriptor:
         size = os.fstat(descriptor).st_size
-        start = max(size - most, 0)
+        start = max(size - max_bytes, 0)
         return FileEnd(read_at(descriptor, start, size - start), size, start > 0)
 
 
@@ -141,13 +141,13 @@ def _file(config: SupervisorConfig, path: Path) -> OutputSource:
     return OutputSource(path, on_drive=False, read=partial(read_end, path))
 
 
-def read_source(drive: Drive, source: OutputSource, most: int = READ_BYTES, *, timeout: float | None = None) -> FileEnd:
-    """The last bytes of it, at most so many."""
-    if not source.on_drive:
-        return source.read(most)
-    return drive.call(_read_there, drive, source, most, timeout=timeout)
+def read_source(
+    drive: Drive, source: OutputSource, max_bytes: int = READ_BYTES, *, timeout: float | None = None
+) -> FileEnd:
+    """The last bytes of it."""
 
+    def read() -> FileEnd:
+        drive.confirm()
+        return source.read(max_bytes)
 
-def _read_there(drive: Drive, source: OutputSource, most: int) -> FileEnd:
-    drive.confirm()
-    return source.read(most)
+    return drive.call(read, timeout=timeout) if source.on_drive else source.read(max_bytes)

@@ -46,16 +46,12 @@ def worker_of(name: str) -> str | None:
 
 def known_workers(root: Path, state_folder: Path) -> set[str]:
     """The workers of any host with a heartbeat file on the drive, their own or their supervisor's."""
-    found: set[str] = set()
     try:
-        entries = drive_files.list_folder(root, state_folder, ".json")
+        names = [entry.name for entry in drive_files.list_folder(root, state_folder, ".json")]
     except FileNotFoundError:
-        return found
-    for entry in entries:
-        for prefix in ("watcher_heartbeat_", "supervisor_heartbeat_"):
-            if entry.name.startswith(prefix):
-                found.add(entry.name.removeprefix(prefix).removesuffix(".json"))
-    return found
+        return set()
+    prefixes = (PREFIX, "supervisor_heartbeat_")
+    return {name.removeprefix(prefix)[:-5] for name in names for prefix in prefixes if name.startswith(prefix)}
 
 
 def supervisor_heartbeat_path(state_folder: Path, worker_id: str) -> Path:
@@ -74,7 +70,11 @@ def read_watcher_heartbeat(state_folder: Path, worker_id: str) -> dict[str, Any]
 
 def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float | None:
     """The age of the file; None if it's missing, negative if it's from the future."""
-    written = _written_at(path.parent, path)
+    try:
+        with drive_files.open_folder(path.parent, path.parent) as folder:
+            written = _written_at(folder, path.name)
+    except FileNotFoundError:
+        return None
     return None if written is None else ((now or datetime.now(UTC)) - written).total_seconds()
 
 
@@ -86,15 +86,12 @@ def last_beat(root: Path, state_folder: Path, worker_id: str) -> Heartbeat | Non
 def last_beats(root: Path, state_folder: Path, worker_ids: Sequence[str]) -> dict[str, Heartbeat]:
     """The same for several workers; those without a heartbeat are missing. The folder is opened once."""
     beats: dict[str, Heartbeat] = {}
-    try:
-        with drive_files.open_folder(root, state_folder) as folder:
-            for worker_id in worker_ids:
-                with contextlib.suppress(FileNotFoundError, UnreadableFileError):
-                    name = f"{PREFIX}{worker_id}.json"
-                    document = parse_json(folder.path / name, folder.read(name, MAX_JSON_BYTES))
-                    beats[worker_id] = read_heartbeat(document, _written_in(folder, name))
-    except FileNotFoundError:
-        return beats
+    with contextlib.suppress(FileNotFoundError), drive_files.open_folder(root, state_folder) as folder:
+        for worker_id in worker_ids:
+            with contextlib.suppress(FileNotFoundError, UnreadableFileError):
+                name = f"{PREFIX}{worker_id}.json"
+                document = parse_json(folder.path / name, folder.read(name, MAX_JSON_BYTES))
+                beats[worker_id] = read_heartbeat(document, _written_at(folder, name))
     return beats
 
 
@@ -115,20 +112,14 @@ def write_supervisor_heartbeat_file(
     return path
 
 
-def _written_at(root: Path, path: Path) -> datetime | None:
-    try:
-        with drive_files.open_folder(root, path.parent) as folder:
-            return _written_in(folder, path.name)
-    except FileNotFoundError:
-        return None
-
-
-def _written_in(folder: OpenFolder, name: str) -> datetime | None:
+def _written_at(folder: OpenFolder, name: str) -> datetime | None:
     try:
         return datetime.fromtimestamp(folder.look(name).st_mtime, UTC)
-    except FileNotFoundError:
-        return None
-    except (ValueError, OverflowError):  # a file's time may be anything, and no date has so large a number
+    except (
+        FileNotFoundError,
+        ValueError,
+        OverflowError,
+    ):  # no date has so large a number
         return None
 
 
@@ -160,8 +151,8 @@ class SupervisorHeartbeat(NamedTuple):
     def summary(self) -> str:
         """The result in one line, cut to its column. The middle of an error is cut, and the state stays."""
         if self.success:
-            done = f" Actions: {', '.join(self.actions)}" if self.actions else " Actions: none"
-            return one_line(f"Supervisor OK - {self.state}.{done}", LONGEST_SUMMARY)
+            actions = ", ".join(self.actions) or "none"
+            return one_line(f"Supervisor OK - {self.state}. Actions: {actions}", LONGEST_SUMMARY)
         begin, end = "Supervisor ERROR - ", f". State: {one_line(self.state, LONGEST_SUMMARY // 2)}"
         error = one_line((self.error or "unknown").rstrip("."), LONGEST_SUMMARY - len(begin) - len(end))
         return f"{begin}{error}{end}"

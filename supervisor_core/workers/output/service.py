@@ -103,8 +103,8 @@ class WorkerOutputs(Service):
                 is_waiting = is_waiting or room is not None
                 seconds = None if is_watching else POLL_SECONDS
                 if is_waiting and delivery is None:
-                    much = self._parts.host.config.logging.max_bytes / 2
-                    is_urgent = not retries and any(output.waiting > much for output in self._outputs.values())
+                    urgent_bytes = self._parts.host.config.logging.max_bytes / 2
+                    is_urgent = not retries and any(output.waiting > urgent_bytes for output in self._outputs.values())
                     seconds = 0.0 if is_urgent else max(deliver_at - loop.time(), 0.0)
                     if seconds == 0.0:
                         self.pulse.beat(ROUND_SECONDS, DELIVERING)
@@ -152,11 +152,11 @@ class WorkerOutputs(Service):
                 self._record_problem(worker_id, "rotated", None)
             except (SupervisorError, OSError) as error:
                 self._record_problem(worker_id, "rotated", error)
-                left = 2 * config.logging.max_bytes  # retried after a pause
+                spare = 2 * config.logging.max_bytes  # retried after a pause
             else:
                 self._sizes[worker_id] = output.size
-                left = max(2 * config.logging.max_bytes - output.size, 0)
-            room = left if room is None else min(room, left)
+                spare = max(2 * config.logging.max_bytes - output.size, 0)
+            room = spare if room is None else min(room, spare)
         return room
 
     def _deliver_round(self) -> float | None:
@@ -195,12 +195,12 @@ class WorkerOutputs(Service):
                 del self._outputs[worker_id]
                 self._sizes.pop(worker_id, None)
 
-    def _record_problem(self, subject: str, what: str, error: Exception | None) -> None:
+    def _record_problem(self, subject: str, step: str, error: Exception | None) -> None:
         """Log a change, not a state."""
-        before = self._problems.pop(f"{subject} {what}", "")
+        before = self._problems.pop(f"{subject} {step}", "")
         if error is not None:
-            self._problems[f"{subject} {what}"] = str(error)
+            self._problems[f"{subject} {step}"] = str(error)
             if before != str(error):
-                log.warning("the output of %s can't be %s: %s", subject, what, error)
+                log.warning("the output of %s can't be %s: %s", subject, step, error)
         elif before:
-            log.info("the output of %s can be %s again", subject, what)
+            log.info("the output of %s can be %s again", subject, step)

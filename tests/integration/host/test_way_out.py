@@ -67,7 +67,7 @@ def by_probe(place: Place, environ: dict[str, str], url: str) -> str:
     config = load_supervisor_config(place.folder / "config.yaml", environ={})
     found = config.worker("A")
     answer = asyncio.run(probes.ask(config, found, found.probes[0], Blocking(4)), debug=True)
-    return answer.words.removesuffix(" OK")
+    return answer.message.removesuffix(" OK")
 
 
 by_both = pytest.mark.parametrize("client", [by_request, by_probe])

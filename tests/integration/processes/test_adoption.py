@@ -131,23 +131,6 @@ def test_a_pause_ends_it_with_its_descendants_and_not_the_session_that_it_was_st
     assert hand.reaped(neighbour) is None
 
 
-def test_a_pause_ends_ours_and_the_one_beside_it(hand: ByHand) -> None:
-    command = quiet(hand)
-    hand.home.supervisor("once", "--heal")
-    assert len(hand.home.running_copies("OrionMX")) == 1
-    other = hand.start(*command)
-    wait_until(lambda: arguments_of(other) == tuple(command), 10, "it is the program")
-    hand.say(other)
-    hand.home.drop_flag("supervisor_pause_OrionMX_t1.flag", {})
-    done = hand.home.supervisor("once")
-    assert done.returncode == 0, done.stderr
-    result = hand.home.result("pause", "t1")
-    assert result is not None
-    assert (result["success"], result["details"]["others"]) == (True, [other])
-    assert hand.reaped(other) is not None
-    assert hand.home.running_copies("OrionMX") == []
-
-
 def test_a_pause_ends_it_by_its_arguments_and_directory_where_no_heartbeat_can_be_read(hand: ByHand) -> None:
     pid = hand.start_worker()
     assert hand.home.supervisor("send", "pause").returncode == 0
@@ -213,7 +196,3 @@ def quiet(hand: ByHand) -> list[str]:
         hand.home.config.write_text(yaml.safe_dump(document))
         hand.config = load_supervisor_config(hand.home.config)
     return command
-
-
-def arguments_of(pid: int) -> tuple[str, ...]:
-    return tuple(word.decode() for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1])

@@ -20,7 +20,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.heartbeats.files import heartbeat_path, supervisor_heartbeat_path
+from supervisor_core.workers.heartbeats.files import supervisor_heartbeat_path
 from supervisor_core.workers.heartbeats.service import HeartbeatService
 from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
@@ -101,46 +101,6 @@ def play(
         return service
 
     return asyncio.run(run())
-
-
-def test_it_tells_of_every_worker_at_once_and_again_and_again(place: Place) -> None:
-    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
-        await until(lambda: place.file("b"))
-        assert set(place.rows()) == {"supervisor_a", "supervisor_b"}
-        said = place.file("a")
-        assert (said["supervisor_id"], said["worker_id"], said["success"]) == ("TestHost", "a", True)
-        await until(lambda: place.file("a")["timestamp"] != said["timestamp"])
-        assert service.problem() == ""
-
-    play(place, story)
-    assert place.rows()["supervisor_a"].startswith("Supervisor OK - stopped")
-
-
-def test_what_a_worker_said_of_itself_gets_its_row(place: Place) -> None:
-    beat = {"pid": 7, "hostname": "h", "status": "running", "utc": datetime.now(UTC).isoformat()}
-    folder = place.host.config.folder("state")
-    folder.mkdir()
-    heartbeat_path(folder, "a").write_text(json.dumps(beat))
-
-    async def story(_service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
-        await until(lambda: "a" in place.rows())
-
-    play(place, story)
-    assert place.rows()["a"].startswith("stopped")
-
-
-def test_without_the_drive_the_rows_are_written_and_say_so(place: Place) -> None:
-    away = place.nas.rename(place.nas.with_name("away"))
-
-    async def story(service: HeartbeatService, _parts: DaemonContext, until: Any) -> None:
-        await until(service.problem)
-        assert "heartbeats can't be written to the drive" in service.problem()
-        await until(lambda: "can't be written to the drive" in place.rows().get("supervisor_b", ""))
-        away.rename(place.nas)
-        await until(lambda: not service.problem())
-        await until(lambda: place.file("a")["success"])
-
-    play(place, story)
 
 
 def test_one_bad_worker_keeps_no_other_from_being_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

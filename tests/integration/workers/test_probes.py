@@ -55,7 +55,7 @@ def test_an_answer_of_200_to_399_is_good(tmp_path: Path, web: Answering, status:
     web.status, web.body = status, b""
     answer = ask(tmp_path, {"http": web.url})
     assert answer.ok is ok
-    assert f"responded {status}" in answer.words
+    assert f"responded {status}" in answer.message
 
 
 def test_a_redirect_is_not_followed(tmp_path: Path, web: Answering) -> None:
@@ -112,7 +112,7 @@ def test_a_port_that_nobody_listens_on_refuses(tmp_path: Path) -> None:
 def test_a_name_that_does_not_exist_is_said(tmp_path: Path, probe: Mapping[str, Any]) -> None:
     answer = ask(tmp_path, {**probe, "timeout": 60})
     assert not answer.ok
-    assert answer.words.startswith("nowhere.invalid can't be resolved: ")
+    assert answer.message.startswith("nowhere.invalid can't be resolved: ")
 
 
 @pytest.fixture(scope="session")
@@ -135,17 +135,19 @@ def test_a_certificate_that_nobody_vouches_for_is_not_accepted(tmp_path: Path, c
     with raw_server(say) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/"})
     assert not answer.ok
-    assert answer.words.startswith("certificate rejected: self-signed certificate; put the issuer's certificate (PEM)")
-    assert answer.words.endswith("name it in SSL_CERT_FILE")
+    assert answer.message.startswith(
+        "certificate rejected: self-signed certificate; put the issuer's certificate (PEM)"
+    )
+    assert answer.message.endswith("name it in SSL_CERT_FILE")
 
 
 def test_a_server_without_tls_and_one_that_hangs_in_its_handshake_are_told_apart(tmp_path: Path) -> None:
     with raw_server(says(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/"})
-    assert "TLS failed" in answer.words
+    assert "TLS failed" in answer.message
     with raw_server(is_silent) as port:
         answer = ask(tmp_path, {"http": f"https://127.0.0.1:{port}/", "timeout": SOON})
-    assert answer.words == f"no response within {SOON:g} s"
+    assert answer.message == f"no response within {SOON:g} s"
 
 
 def program(code: str, *words: str) -> dict[str, Any]:
@@ -178,7 +180,7 @@ def test_a_program_is_run_as_the_worker_would_be(tmp_path: Path, monkeypatch: py
 def test_a_program_that_ends_otherwise_is_told_with_its_last_words(tmp_path: Path, code: str, words: str) -> None:
     answer = ask(tmp_path, {**program(code), "timeout": 60})
     assert not answer.ok
-    assert answer.words.endswith(words)
+    assert answer.message.endswith(words)
 
 
 def test_a_program_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
@@ -199,13 +201,13 @@ def test_a_program_that_can_not_be_run_is_a_failure_in_words(
 ) -> None:
     answer = ask(tmp_path, {"exec": ["no-such-program"]}, **worker)
     assert not answer.ok
-    assert words in answer.words
+    assert words in answer.message
 
 
 def test_secrets_are_in_no_words(tmp_path: Path, web: Answering) -> None:
     with raw_server(says(f"HTTP/1.1 500 {SECRET}\r\n\r\n".encode())) as port:
         url = f"http://anna:{SECRET}@127.0.0.1:{port}/{SECRET}?{SECRET}"
-        assert ask(tmp_path, {"http": url}).words == "responded 500 ****"
+        assert ask(tmp_path, {"http": url}).message == "responded 500 ****"
         config, worker = configured(tmp_path, {"http": url})
     assert probes.name_of(config, worker, worker.probes[0]) == f"http://127.0.0.1:{port}/…"
 

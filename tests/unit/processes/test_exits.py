@@ -29,47 +29,36 @@ Start = Callable[[], ProcessIdentity]
 
 
 class Ears:
-    """A watch and what it has reported, with an event loop in a thread of its own or without one."""
+    """A watch in an event loop, which runs in a thread of its own, and what it has reported."""
 
-    def __init__(self, *, in_loop: bool) -> None:
+    def __init__(self) -> None:
         self.heard: queue.SimpleQueue[ProcessIdentity] = queue.SimpleQueue()
-        self.loop = asyncio.new_event_loop() if in_loop else None
-        if self.loop is not None:
-            self.thread = threading.Thread(target=self.loop.run_forever)
-            self.thread.start()
-        self.watch = self.run(lambda: ExitWatch(self.hear))
-
-    def hear(self, identity: ProcessIdentity) -> None:
-        self.heard.put(identity)
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever).start()
+        self.watch = self.run(lambda: ExitWatch(self.heard.put))
 
     def run(self, work: Callable[[], Any]) -> Any:
         async def run() -> Any:
             return work()
 
-        if self.loop is None or self.loop.is_closed():
-            return work()
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(HEARD_SECONDS)
-
-    def close(self) -> None:
-        self.run(self.watch.close)
-        if self.loop is not None and not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self.thread.join()
-            self.loop.close()
 
     def next(self) -> ProcessIdentity:
         return self.heard.get(timeout=HEARD_SECONDS)
 
 
-@pytest.fixture(params=["in a loop", "in a loop without pidfds", "in a thread"])
+@pytest.fixture(params=["pidfds", "no pidfds"])
 def ears(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ears]:
-    if request.param == "in a loop without pidfds":
+    if request.param == "no pidfds":
         monkeypatch.setattr(exits, "open_exit_notice", lambda identity: None)
     elif not hasattr(os, "pidfd_open"):
         pytest.fail("this system has no pidfds: only the other way can be tested")
-    made = Ears(in_loop=request.param != "in a thread")
+    made = Ears()
     yield made
-    made.close()
+    made.run(made.watch.close)
+    made.loop.call_soon_threadsafe(made.loop.stop)
+    wait_until(lambda: not made.loop.is_running())
+    made.loop.close()
 
 
 @pytest.fixture
@@ -172,7 +161,7 @@ def test_what_a_subscriber_raises_is_logged_and_ends_nothing(
 def test_a_closed_watch_leaves_neither_a_thread_nor_a_descriptor(ears: Ears, start: Start) -> None:
     identity = start()
     threads, descriptors = threading.active_count(), len(os.listdir("/proc/self/fd"))
-    watch = ears.run(lambda: ExitWatch(ears.hear))
+    watch = ears.run(lambda: ExitWatch(ears.heard.put))
     for _ in range(2):
         watch.watch(identity)
         ears.run(watch.close)

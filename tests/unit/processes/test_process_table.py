@@ -67,11 +67,6 @@ def test_a_fork_in_the_middle_of_a_scan_does_not_keep_the_child_from_looking(mon
     assert code == 0
 
 
-def test_a_scan_sees_ourselves_and_what_is_above_us() -> None:
-    table = scan_processes()
-    assert {os.getpid(), os.getppid()} <= table.entries.keys() & table.own_line
-
-
 def entry(pid: int, ppid: int, session: int, generation: str = "") -> ProcessEntry:
     process: Any = None
     identity = ProcessIdentity(pid, 1, "boot")
