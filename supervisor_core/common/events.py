@@ -66,7 +66,6 @@ class FrozenDict(dict[str, Any]):
 
 
 def _freeze(value: object) -> Any:  # noqa: ANN401 (JSON of any shape)
-    """A deeply frozen copy."""
     if isinstance(value, Mapping):
         return FrozenDict({str(key): _freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -102,7 +101,6 @@ class Event:
 
     @property
     def entity_id(self) -> str:
-        """The id of its subject."""
         return self.subject
 
     def as_json(self) -> dict[str, Any]:
@@ -240,8 +238,8 @@ class EventBus:
         """
         if maxsize < 1:
             raise ValueError(f"maxsize is {maxsize!r}; a queue holds at least one event")
-        chosen = None if types is None else frozenset(map(EventType, types))
-        subscription = Subscription(self, name, maxsize, chosen)
+        selected = None if types is None else frozenset(map(EventType, types))
+        subscription = Subscription(self, name, maxsize, selected)
         with self._changing:
             subscription.closed = self._closed
             if not self._closed:

@@ -43,7 +43,6 @@ def known_zone(name: str) -> str:
 
 
 def host_zone() -> str:
-    """The time zone of this host; UTC if unknown."""
     names = [os.environ.get("TZ", "").removeprefix(":")]
     with suppress(OSError):  # a link into the folder of all zones
         names.append(str(LOCALTIME.resolve()).rpartition("/zoneinfo/")[2])
@@ -56,7 +55,7 @@ def host_zone() -> str:
     return UNKNOWN
 
 
-def next_after(cron: str, zone: str, moment: datetime) -> datetime:
+def next_after(cron: str, zone: str, at: datetime) -> datetime:
     """Return the first time after this moment, in UTC; raise `UnknownZone` for an unknown zone.
 
     A time that the clocks leave out comes right after the gap, and one that they show twice comes once. Where the hour
@@ -64,6 +63,6 @@ def next_after(cron: str, zone: str, moment: datetime) -> datetime:
     """
     from cronsim import CronSim
 
-    after = require_aware(moment)
+    after = require_aware(at)
     times = (time.astimezone(UTC) for time in CronSim(cron, after.astimezone(zone_of(zone))))
     return next(time for time in times if time > after)

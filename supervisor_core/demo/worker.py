@@ -21,7 +21,7 @@ from pathlib import Path
 CONTROL_SECONDS = 0.05  # between two looks at the control file
 LAST_BEAT_SECONDS = 2.0  # a heartbeat that hangs doesn't keep the worker from stopping
 HELPER_SECONDS = 60  # helpers exit on their own, so nothing is left over
-MISBEHAVIOURS = ("hang", "freeze", "fork", "daemonize", "crash", "stale", "stuck", "ignore-term", "degraded")
+MISBEHAVIOURS = ("hang", "freeze", "fork", "daemonize", "stale", "ignore-term")
 
 # Helpers only sleep; some ignore SIGTERM.
 _SLEEP = f"import time; time.sleep({HELPER_SECONDS})"
@@ -42,7 +42,6 @@ class Worker:
         self.state_dir: Path = options.state_dir
         self.poll_seconds: float = options.poll_seconds
         self.items_done = 0
-        self.last_error = ""
         self.misbehaving: set[str] = set()
         self.progress_at = utc_now()
         self.stopping = threading.Event()
@@ -56,17 +55,17 @@ class Worker:
                 signal.signal(getattr(signal, name), self._on_signal)
         self.log(f"started, version {self.version}, pid {os.getpid()}")
         if self.options.misbehave:
-            self.misbehave(*self.options.misbehave)
+            self.misbehave(self.options.misbehave)
         heart = threading.Thread(target=self._beat_until_finished, name="heartbeat", daemon=True)
         heart.start()
         while not self.stopping.is_set():
             self._read_control()
             if self.paused:
                 self.progress_at = utc_now()  # a paused worker isn't late
-            elif "stuck" not in self.misbehaving:
+            else:
                 self.work()
             until = time.monotonic() + self.poll_seconds
-            while (left := until - time.monotonic()) > 0 and not self.stopping.wait(min(left, CONTROL_SECONDS)):
+            while time.monotonic() < until and not self.stopping.wait(min(self.poll_seconds, CONTROL_SECONDS)):
                 self._read_control()
         self.finished.wait(self.closing_seconds)
         self.finished.set()
@@ -81,18 +80,15 @@ class Worker:
         self.done(f"item {self.items_done + 1} done")
 
     def done(self, text: str) -> None:
-        """Count an item."""
         self.items_done += 1
         self.progress_at = utc_now()
         self.log(text)
 
     @property
     def paused(self) -> bool:
-        """True if the pause flag exists."""
         return (self.state_dir / f"supervisor_pause_{self.worker_id}.flag").exists()
 
     def log(self, text: str) -> None:
-        """Write one line to the log."""
         sys.stdout.write(f"{utc_now()} [{self.worker_id}] {text}\n")
         sys.stdout.flush()
 
@@ -108,7 +104,6 @@ class Worker:
             "poll_seconds": self.poll_seconds,
             "version": self.version,
             "items_done": self.items_done,
-            **({"last_error": self.last_error} if self.last_error else {}),
         }
         target = self.state_dir / f"watcher_heartbeat_{self.worker_id}.json"
         temporary = target.with_suffix(f".{os.getpid()}.tmp")
@@ -122,27 +117,19 @@ class Worker:
         except OSError as error:
             self.log(f"no heartbeat: {error}")
 
-    def misbehave(self, word: str, *more: str) -> None:
-        """Misbehave in one of the ways of `MISBEHAVIOURS`."""
-        if word not in MISBEHAVIOURS:
-            self.log(f"unknown word {word!r}; known are {', '.join(MISBEHAVIOURS)}")
-            return
-        self.log(f"told to misbehave: {' '.join([word, *more])}")
-        self.misbehaving.add(word)
-        if word == "hang":
+    def misbehave(self, kind: str) -> None:
+        self.log(f"told to misbehave: {kind}")
+        self.misbehaving.add(kind)
+        if kind == "hang":
             while True:
                 time.sleep(HELPER_SECONDS)
-        elif word == "freeze":
+        elif kind == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
-        elif word == "fork":
+        elif kind == "fork":
             for _ in range(2):
                 subprocess.Popen([sys.executable, "-c", _PARENT])  # noqa: S603 (our own words)
-        elif word == "daemonize":
+        elif kind == "daemonize":
             subprocess.run([sys.executable, "-c", _DAEMONIZE], check=True)  # noqa: S603 (our own words)
-        elif word == "crash":
-            raise RuntimeError("told to crash")
-        elif word == "degraded":
-            self.last_error = " ".join(more) or "told to report an error"
 
     def _on_signal(self, number: int, _frame: object) -> None:
         if self.misbehaving & {"hang", "ignore-term"}:
@@ -153,7 +140,7 @@ class Worker:
     def _beat_until_finished(self) -> None:
         while not self.finished.is_set():
             if not self.misbehaving & {"hang", "stale"}:
-                self.try_to_beat("error" if self.last_error else "paused" if self.paused else "running")
+                self.try_to_beat("paused" if self.paused else "running")
             self.finished.wait(self.options.heartbeat_seconds)
 
     def _read_control(self) -> None:
@@ -161,24 +148,22 @@ class Worker:
         text = control.read_text().strip() if control is not None and control.exists() else ""
         if text != self._last_control:
             self._last_control = text
-            if text:
-                self.misbehave(*text.split())
+            if text in MISBEHAVIOURS:
+                self.misbehave(text)
 
 
 def utc_now() -> str:
-    """The current time in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def worker_options() -> argparse.ArgumentParser:
-    """The options of every worker."""
     parser = argparse.ArgumentParser(prog="supervisor_core.demo.worker", description="A small worker.")
     parser.add_argument("--worker-id", required=True)
     parser.add_argument("--state-dir", required=True, type=Path, help="folder for the heartbeat and the pause flag")
     parser.add_argument("--poll-seconds", type=float, default=1.0)
     parser.add_argument("--heartbeat-seconds", type=float, default=1.0)
     parser.add_argument("--control", type=Path, help="file with a word that says how to misbehave")
-    parser.add_argument("--misbehave", nargs="+", default=[], metavar="WORD", help=", ".join(MISBEHAVIOURS))
+    parser.add_argument("--misbehave", choices=MISBEHAVIOURS)
     return parser
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO, TypeAlias
 
-    _Look: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
+    _Position: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
     """The newest file: its identity, its first bytes, the position up to which it was read, and the time of its last
     write by the clock of its file system."""
 
@@ -37,44 +37,45 @@ class EventFiles:
         self._folder = folder
         self.begun = False
         """True if the file existed when the newest lines were requested."""
-        self._last: _Look = ((0, 0), b"", 0, 0)
+        self._last: _Position = ((0, 0), b"", 0, 0)
 
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
         """All lines, newest first; with `unfinished`, also the text after the last line end.
 
-        Lines that are written after the first one was taken from here are left to `new_lines`, so that none is lost.
+        Lines that are written after the first one was taken are left to `new_lines`, so that none is lost.
         """
         self.begun = False
         for file, facts in self._from_the_newest():
-            end = facts.st_size
+            lines = _backwards(file, facts.st_size)
             if not self.begun:
-                self.begun, whole = True, _end_of_lines(file, end)
-                self._last = _look(file, facts, whole)
-                end = end if unfinished else whole
-            yield from filter(None, _backwards(file, end))
+                self.begun, last = True, next(lines)
+                self._last = _position(file, facts, facts.st_size - len(last))
+                if unfinished and last:
+                    yield last
+            yield from filter(None, lines)
 
     def new_lines(self) -> list[bytes]:
         """The whole lines that are new since the last look, oldest first, also of files rotated away meanwhile."""
         known, head, read_to, changed_ns = self._last
         parts: list[bytes] = []
         for file, facts in self._from_the_newest():
-            ours = _identity(facts) == known and _head(file).startswith(head)
-            if not ours and facts.st_mtime_ns < changed_ns:
+            is_known = _identity(facts) == known and _head(file).startswith(head)
+            if not is_known and facts.st_mtime_ns < changed_ns:
                 break  # ours is gone, and this one is older
-            start = read_to if ours and read_to <= facts.st_size else 0  # less: somebody emptied it
+            start = read_to if is_known and read_to <= facts.st_size else 0  # less: somebody emptied it
             file.seek(start)
             data = file.read()
             if not parts:
                 data = data[: data.rfind(b"\n") + 1]  # the rest of the last line is still to come
-                self._last = _look(file, facts, start + len(data))
+                self._last = _position(file, facts, start + len(data))
             parts.append(data)
-            if ours:
+            if is_known:
                 break
         return [line for data in reversed(parts) for line in data.split(b"\n") if line]
 
     def _from_the_newest(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         """Each file once, open. A file that is rotated meanwhile is found at its next number, so none is left out."""
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         for path in self._paths():
             try:
                 file = open(path, "rb")  # noqa: SIM115 (closed below; what reads it raises its own errors)
@@ -82,8 +83,8 @@ class EventFiles:
                 continue  # it is just being renamed, to the next number
             with file:
                 facts = os.fstat(file.fileno())
-                if _identity(facts) not in seen:
-                    seen.add(_identity(facts))
+                if _identity(facts) not in visited:
+                    visited.add(_identity(facts))
                     yield file, facts
 
     def _paths(self) -> Iterator[str]:
@@ -91,14 +92,14 @@ class EventFiles:
             names = os.listdir(self._folder)
         except FileNotFoundError:
             return
-        ends = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
-        numbers = {int(end) for end in ends if end.isascii() and end.isdigit()}
+        suffixes = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
+        numbers = {int(end) for end in suffixes if end.isascii() and end.isdigit()}
         yield self.path
-        for number in sorted({1} | numbers | {each + 1 for each in numbers}):  # the next one: a rotation may come
+        for number in sorted({1} | numbers | {number + 1 for number in numbers}):  # the next one: a rotation may come
             yield f"{self.path}.{number}"
 
 
-def _look(file: BinaryIO, facts: os.stat_result, read_to: int) -> _Look:
+def _position(file: BinaryIO, facts: os.stat_result, read_to: int) -> _Position:
     return _identity(facts), _head(file), read_to, facts.st_mtime_ns
 
 
@@ -112,30 +113,17 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """The lines before `end`, last line first, read block by block."""
-    begun: list[bytes] = []  # of the line whose beginning is not read yet, the last part first
+    """The text after the last line end, then the lines before it, last line first, read block by block."""
+    parts: list[bytes] = []  # of the line whose beginning isn't read yet, the last part first
     while end > 0:
         start = max(end - BLOCK_BYTES, 0)
         file.seek(start)
         head, *lines = file.read(end - start).split(b"\n")
         end = start
         if lines:
-            begun.append(lines.pop())
-            yield b"".join(reversed(begun))
+            parts.append(lines.pop())
+            yield b"".join(reversed(parts))
             yield from reversed(lines)
-            begun = []
-        begun.append(head)
-    yield b"".join(reversed(begun))
-
-
-def _end_of_lines(file: BinaryIO, size: int) -> int:
-    """The end of the last whole line."""
-    end = size
-    while end > 0:
-        start = max(end - BLOCK_BYTES, 0)
-        file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
+            parts = []
+        parts.append(head)
+    yield b"".join(reversed(parts))

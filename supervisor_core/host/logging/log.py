@@ -82,13 +82,13 @@ class Repeats(logging.Filter):
         """When each last passed, oldest first, and its repeats since then."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.WARNING and not hasattr(record, "passes"):
-            record.passes = True
+        if record.levelno >= logging.WARNING and not hasattr(record, "is_new"):
+            record.is_new = True
             with contextlib.suppress(Exception), self._lock:  # the handler reports a message that can't be formatted
-                record.passes = self._passes(record)
-        return getattr(record, "passes", True)
+                record.is_new = self._is_new(record)
+        return getattr(record, "is_new", True)
 
-    def _passes(self, record: logging.LogRecord) -> bool:
+    def _is_new(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         cause = (type(error).__name__, re.sub(r"\d+", "#", str(error))) if error is not None else None
         message, now = record.getMessage(), self._clock()
@@ -170,14 +170,16 @@ class DriveCopy(logging.Handler):
 
     def close(self) -> None:
         """Copy the waiting lines, if the drive takes them within a second."""
-        self._closed = True
-        self._hurry.set()
-        self._waiting.set()
+        with self._changing:
+            self._closed = True
+            self._hurry.set()
+            self._waiting.set()
         self._thread.join(1.0)
         super().close()
 
     def _run(self) -> None:
-        while not self._closed:
+        closed = False
+        while not closed:
             self._waiting.wait()
             self._hurry.wait(GATHER_SECONDS)
             with self._changing:
@@ -185,6 +187,7 @@ class DriveCopy(logging.Handler):
                 self._hurry.clear()
                 lines, self._lines = self._lines, []
                 lost, self._lost = self._lost, 0
+                closed = self._closed
             if lines:
                 missing = self._copy(lines, lost)
                 with self._changing:
@@ -280,8 +283,8 @@ def _time(record: logging.LogRecord) -> str:
     return _timestamp(datetime.fromtimestamp(record.created, UTC))
 
 
-def _timestamp(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+def _timestamp(time_utc: datetime) -> str:
+    return f"{time_utc:%Y-%m-%dT%H:%M:%S}.{time_utc.microsecond // 1000:03d}Z"
 
 
 def _worker_of(record: logging.LogRecord) -> str | None:
