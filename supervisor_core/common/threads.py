@@ -25,7 +25,7 @@ class DaemonThreads:
         """A thread without a call ends after `idle_seconds`; a pool that is used once needs none."""
         self._name = name
         self._limit = limit
-        self._idle_seconds = IDLE_SECONDS if idle_seconds is None else idle_seconds
+        self._idle_seconds = idle_seconds
         self._calls: deque[Call] = deque()
         self._lock = threading.Lock()
         self._threads = 0
@@ -71,7 +71,7 @@ class DaemonThreads:
             while not self._calls:
                 turn = threading.Condition(self._lock)
                 self._idle.append(turn)
-                turn.wait(self._idle_seconds)
+                turn.wait(IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds)
                 if turn in self._idle:  # nobody woke it
                     self._idle.remove(turn)
                     if not self._calls:

@@ -15,7 +15,7 @@ from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import age_seconds
-from supervisor_core.processes.finding import FoundWorker, Presence, scan_processes
+from supervisor_core.processes.finding import FoundWorker, Presence, Scan, scan_processes
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
@@ -64,18 +64,19 @@ def observe_workers(
     beside: bool = False,
     lag: Callable[[float], float] | None = None,
     probes: Callable[[str, ProcessIdentity], str] | None = None,
+    scan: Scan | None = None,
 ) -> list[WorkerStatus]:
     """Observe these workers. The drive is asked once for all of them, and isn't waited for if it hangs.
 
     A patient observation gives the drive its usual time, so that a slow one doesn't count as hanging. `beside` also
-    names the processes that look like a running worker. All share one scan of the processes. The daemon passes `lag`,
-    the time in which nothing was scheduled within some seconds, and `probes`, the failing probes of a process; both
-    return immediately, in any thread. Other observers pass neither.
+    names the processes that look like a running worker. All share one scan of the processes, or use `scan`. The daemon
+    passes `lag`, the time in which nothing was scheduled within some seconds, and `probes`, the failing probes of a
+    process; both return immediately, in any thread. Other observers pass neither.
 
     The observation doesn't change workers. It only writes our notes: which process is a worker that was started by
     hand, and since when a process has been stopped by a signal.
     """
-    config, now, scan = host.config, datetime.now(UTC), cache(scan_processes)
+    config, now, scan = host.config, datetime.now(UTC), scan or cache(scan_processes)
     ids = [worker.id for worker in workers]
     try:
         beats, flags = host.drive.call(

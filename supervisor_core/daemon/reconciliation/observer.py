@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.identity import since_boot
+from supervisor_core.processes.finding import ProcessTable, scan_processes
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.probes import THREADS, Prober
@@ -26,6 +28,9 @@ TICK_SECONDS = 5.0
 
 TOLERATED_SECONDS = 0.5
 """A tick that is less late than this is punctual: on a busy host all are a little late."""
+
+TABLE_SECONDS = 1.0
+"""Observations of workers without a process share a table up to this age. Every start and stop makes a new one."""
 
 
 class SuspensionClock:
@@ -70,11 +75,19 @@ class WorkerObserver(Service):
         super().__init__()
         self._parts = parts
         self._clock = SuspensionClock()
+        self._table: tuple[float, ProcessTable | None] = (0.0, None)
         self._prober = Prober(parts, Blocking(THREADS), self._clock.lost_seconds, changed)
 
     def look(self, workers: Sequence[WorkerSettings]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
-        return observe_workers(self._parts.host, workers, lag=self._clock.lost_seconds, probes=self._prober.failing)
+        lag, probes = self._clock.lost_seconds, self._prober.failing
+        return observe_workers(self._parts.host, workers, lag=lag, probes=probes, scan=self._scan_recently)
+
+    def _scan_recently(self) -> ProcessTable:
+        at, table = self._table
+        if table is None or time.monotonic() - at >= TABLE_SECONDS:
+            self._table = at, table = time.monotonic(), scan_processes()
+        return table
 
     def follow(self, looked: Iterable[WorkerStatus]) -> None:
         """From now on ask the processes that were seen. On the event loop."""
