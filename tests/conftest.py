@@ -141,14 +141,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     """A share for each process: files with whole programs in turn, then as many unit tests as make the shares equal.
 
-    A process that is through with its share takes from the end of another. Only two of them start database servers.
+    A process that is through with its share takes from the end of another. So what is costly to start comes first, and
+    in few shares: database servers in two, Chromium in another.
     """
     shares: list[list[pytest.Item]] = [[] for _ in range(processes)]
     unit = deque(item for item in items if "/unit/" in item.nodeid)
     heavy = groupby((item for item in items if "/unit/" not in item.nodeid), key=lambda item: item.path)
-    for number, (_, file) in enumerate(heavy):
-        tests = list(file)
-        shares[number % (min(2, processes) if any(needs_server(item) for item in tests) else processes)] += tests
+    files = sorted((list(file) for _, file in heavy), key=lambda tests: not any(needs_start(item) for item in tests))
+    for number, tests in enumerate(files):
+        if any(needs_start(item) == "server" for item in tests):
+            shares[number % min(2, processes)] += tests
+        elif any(needs_start(item) for item in tests):
+            shares[2 % processes] += tests
+        else:
+            shares[number % processes] += tests
     ordered: list[pytest.Item] = []
     for number, share in enumerate(shares):
         size = (len(items) - len(ordered)) // (processes - number)
@@ -156,6 +162,9 @@ def spread(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     return [*ordered, *unit]
 
 
-def needs_server(item: pytest.Item) -> bool:
-    """Whether a test uses a database server, which each process starts once."""
-    return not {"postgresql", "mariadb", "database_url", "shared_url"}.isdisjoint(getattr(item, "fixturenames", ()))
+def needs_start(item: pytest.Item) -> str:
+    """What a test uses that each process starts once: a database server, or a browser; empty for most."""
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if fixtures & {"postgresql", "mariadb", "database_url", "shared_url"}:
+        return "server"
+    return "browser" if "browser" in fixtures else ""

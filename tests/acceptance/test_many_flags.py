@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 
 WORKERS = ("North", "South", "West")
 WRITERS = 4
-FLAGS = rounds(500, sample=120)
+FLAGS = rounds(500, sample=60)
 SAME_TASK = "task_the_same"
 FIRST_TIME = 1_770_000_000
 HANDLERS = ("pause", "resume")

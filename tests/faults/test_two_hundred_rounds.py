@@ -26,7 +26,7 @@ from tests.support.homes import a_home
 from tests.support.sampling import rounds
 from tests.support.waiting import wait_until
 
-ROUNDS = rounds(50, sample=6)
+ROUNDS = rounds(50, sample=4)
 ENDS = ("stop", "kill", "go on")
 PAUSE_SECONDS = 0.05
 """At least so long a reader rests before it looks again, and twice as long as it looked: the daemons need the cores."""

@@ -19,7 +19,11 @@ import yaml
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.control.client import NotRunningError, UnresponsiveError, ask
 from supervisor_core.daemon.environment import opened_ledger
+from supervisor_core.host.process_facts.facts import ProcessIdentity
+from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
+from supervisor_core.processes.finding import scan_processes
 from supervisor_core.processes.manager import HostProcesses
+from supervisor_core.processes.records import generation_prefix
 from supervisor_core.storage.audit import search
 from tests.support.programs import warm
 from tests.support.waiting import wait_until
@@ -192,10 +196,20 @@ class Home:
             daemon.wait()
         if not self.state_dir.exists():
             return  # nothing was ever started
-        processes = HostProcesses(self.state_dir)
+        processes, table = HostProcesses(self.state_dir), scan_processes()
+        members: list[ProcessIdentity] = []
         for worker_id in self.worker_ids:
-            report = processes.stop(worker_id, timeout=0.1)
-            assert report.stopped, report
+            record = processes.record(worker_id)
+            members += [member.identity for member in table.members(generation_prefix(self.state_dir, worker_id))]
+            if record is not None:
+                members += [member.identity for member in table.members(record.generation, record.identity)]
+        for identity in members:
+            send(identity, KILL)
+        assert wait_ended(members, START_SECONDS) == ()
+        while left := self.everybody():  # born meanwhile
+            for pid in left:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, KILL)
 
 
 @contextmanager

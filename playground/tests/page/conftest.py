@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for each file."""
+    """One Chromium for all of them."""
     with chromium() as found:
         yield found

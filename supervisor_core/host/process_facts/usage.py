@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -48,10 +50,21 @@ def usage_of(pids: Iterable[int]) -> dict[int, ProcessUsage]:
     return sums
 
 
+SAMPLE_SECONDS = 1.0
+"""Whoever follows the status asks several times a second, and a sample reads all processes of the host."""
+
+_sample: tuple[float, dict[int, ProcessUsage]] = (-math.inf, {})
+
+
 def with_usage(workers: Iterable[dict[str, Any]], commits: dict[str, str]) -> list[dict[str, Any]]:
     """The documents of workers with their commit, memory and CPU time; None for an unknown one."""
+    global _sample  # noqa: PLW0603 (what the threads share)
     documents = list(workers)
-    found = usage_of(pid for each in documents if isinstance(pid := each["pid"], int))
+    pids = {pid for each in documents if isinstance(pid := each["pid"], int)}
+    at, found = _sample
+    if time.monotonic() - at >= SAMPLE_SECONDS or not pids <= found.keys():
+        found = usage_of(pids)
+        _sample = time.monotonic(), found
     detailed = []
     for each in documents:
         used = found.get(each["pid"]) if isinstance(each["pid"], int) else None
