@@ -171,7 +171,8 @@ def test_a_new_program_that_fails_at_its_start_is_reported_by_the_command(home: 
     library = home.folder / "library"
     library.mkdir()
     home.more_environ["PYTHONPATH"] = f"{library}:{home.environ['PYTHONPATH']}"
-    pid = started(home)
+    assert home.quick("start").returncode == 0  # the program from nothing: its output is in a file
+    pid = home.worker(WORKER)["pid"]
     (library / "sitecustomize.py").write_text("raise SystemExit('the new version is broken')")
     done = home.supervisor("daemon", "restart")
     assert done.returncode == 1

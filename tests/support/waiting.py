@@ -8,9 +8,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-STEP_SECONDS = 0.01
-LONGEST_STEP_SECONDS = 0.04
-PAUSES = 3.0
+STEP_SECONDS = 0.02
+LONGEST_STEP_SECONDS = 0.12
+PAUSES = 4.0
 """A condition that takes long is looked at less often: it costs processor time, often that of the daemon it asks."""
 
 
