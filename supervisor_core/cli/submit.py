@@ -116,10 +116,7 @@ def show_preview(config: SupervisorConfig, command: Command, *, as_json: bool) -
         print_json({**facts, "previews": [plan.as_json() for plan in previews]})
         return 0 if ok else 1
     now = datetime.now(UTC)
-    print("
-
-".join("
-".join(preview_text(plan, now)) for plan in previews))
+    print("\n\n".join("\n".join(preview_text(plan, now)) for plan in previews))
     if ok and any(not plan.does_nothing for plan in previews):
         print(f"\nTo run exactly this, and refuse if anything has changed: --if-state {state}")
     return 0 if ok else 1
