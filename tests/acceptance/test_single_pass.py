@@ -216,6 +216,7 @@ def test_passes_for_different_workers_go_side_by_side(slow: Home) -> None:
     assert running.wait(30) == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_lets_the_handler_in_hand_finish_and_the_rest_wait(slow: Home, name: str) -> None:
     running = pausing(slow, "supervisor_restart_watcher_OrionMX_t2.flag")

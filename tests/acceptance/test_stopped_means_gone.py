@@ -52,6 +52,7 @@ def test_grandchildren_that_ignore_term_are_gone_when_we_say_stopped(home: Home,
     assert set_of(home) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("word", ["ignore-term", "hang", "freeze"])
 def test_a_worker_that_does_not_obey_is_killed_and_named(home: Home, word: str) -> None:
     home.start_daemon()

@@ -59,6 +59,7 @@ def as_before(home: Host, pids: dict[str, int | None]) -> None:
     assert worker_starts(home) == starts
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("command", ["start", "daemon restart"])
 def test_the_next_one_says_that_it_took_over_and_adopts_exactly_the_same(home: Host, command: str) -> None:
     pids = settled(home)

@@ -86,6 +86,7 @@ def restarted_in_between(home: Host, act: Callable[[], object]) -> subprocess.Co
         return restart.result(60)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("code", "times"), [(0, 1), (3, 2)])
 def test_the_end_of_a_job_while_the_daemon_restarts_is_known(home: Host, code: int, times: int) -> None:
     pid, daemon = started(home), home.daemon()
@@ -102,6 +103,7 @@ def test_the_end_of_a_job_while_the_daemon_restarts_is_known(home: Host, code: i
     assert home.daemon() == daemon, "it's the same process"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("command", "code"), [("daemon start", 1), ("daemon restart", 0)])
 def test_nobody_else_becomes_the_daemon_while_it_restarts(home: Host, command: str, code: int) -> None:
     """It would not be the parent of the workers, and so not learn their exit codes."""
@@ -194,6 +196,7 @@ def test_after_a_kill_of_the_daemon_the_next_one_learns_the_exit_code(home: Host
     stays_ended(home)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("setting", "times"), [({}, 2), ({"on_unknown": "restart"}, 2), ({"on_unknown": "leave"}, 1)])
 def test_what_follows_an_unknown_exit_code_is_a_setting(home: Host, setting: dict[str, str], times: int) -> None:
     home.configure(job(restart={"backoff_seconds": 0.05, **setting}))

@@ -28,6 +28,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", SIZES, ids=["desk", "phone"])
 def test_every_page_is_drawn_whole_and_fits_the_width(browser: Browser, size: Any) -> None:
     with Playground.in_thread(ROOT / "manifest.yml") as slack:

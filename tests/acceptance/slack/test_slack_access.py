@@ -165,6 +165,7 @@ async def test_a_command_in_the_wrong_channel_is_refused_whoever_gives_it(tmp_pa
         await slack.channel("ops").shows("North paused")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("word", ["no_such_subteam", "plan_upgrade_required"])
 async def test_a_group_that_slack_does_not_answer_for_gives_no_rights(
     word: str, home: SlackHome, slack: Playground

@@ -205,6 +205,7 @@ async def test_a_post_that_takes_the_place_of_a_lost_card_waits_as_asked(home: S
     await slack.channel("ops").shows(1, "OrionMX paused")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
 async def test_a_command_whose_sender_can_not_be_named_is_done_once_slack_names_them(
     home: SlackHome, slack: Playground, method: str

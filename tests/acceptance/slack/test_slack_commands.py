@@ -34,6 +34,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
         yield made
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("by_mention", [False, True])
 async def test_a_note_is_stored_as_it_was_typed(code: CodeInSlack, slack: Playground, by_mention: bool) -> None:
     await started(code, slack)
@@ -105,6 +106,7 @@ async def test_code_comes_and_goes_where_nobody_needs_to_be_asked(code: CodeInSl
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("target", "meant"),
     [("Tropic", ["Tropic"]), ("team:poles", ["North", "South"]), ("*o*th", ["North", "South"]), ("all", None)],

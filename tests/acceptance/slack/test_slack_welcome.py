@@ -87,6 +87,7 @@ async def test_a_bot_that_was_not_in_its_alert_channel_is_welcome_there_when_it_
         assert sum(WELCOME in each for each in introductions(ops)) == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("how", ["archived", "without the bot"])
 async def test_an_introduction_that_has_to_wait_holds_back_no_alert(
     tmp_path: Path, slack: Playground, how: str

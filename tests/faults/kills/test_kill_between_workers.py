@@ -123,6 +123,7 @@ def test_killed_while_a_failure_is_written_down_the_others_end_with_it_or_after_
     assert before in ([], told(failing, task))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["jobs_t.interrupted:before", "jobs_t.interrupted:after"])
 def test_killed_again_while_the_interruption_is_written_down_all_are_told_once(home: Home, point: str) -> None:
     task = killed(home, "jobs_t.started:after", "restart all")

@@ -345,6 +345,7 @@ def recovering(home: CodeHome) -> bool:
     return False
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("edited", [False, True])
 def test_a_checkout_that_was_left_half_changed_is_named_with_a_way_out_that_works(
     home: CodeHome, tmp_path: Path, edited: bool

@@ -179,6 +179,7 @@ def without_history() -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["message.post:after", "outbox_t.sent:before"])
 @pytest.mark.playground(manifest=without_history(), patience=20)
 async def test_a_card_that_may_not_be_looked_for_is_there_twice_at_most_and_the_log_says_so(
@@ -218,6 +219,7 @@ async def test_whoever_made_a_mistake_is_told_after_a_crash(home: SlackHome, sla
     assert home.trail() == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("point", ["envelopes_t.handled:before", "envelopes_t.handled:after"])
 async def test_a_refusal_is_told_and_is_written_down_once(home: SlackHome, slack: Playground, point: str) -> None:
     daemon = await started(home, slack, armed(point))

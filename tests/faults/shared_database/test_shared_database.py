@@ -78,6 +78,7 @@ def add_rows(ledger: Ledger, count: int, **more: Any) -> None:
 # The columns
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", [(), ("label VARCHAR(100)", "task_id VARCHAR(128)", "outcome VARCHAR(16)")])
 def test_a_pass_fills_the_columns_that_the_archive_has(
     tmp_path: Path, shared_url: str, columns: tuple[str, ...]
@@ -110,6 +111,7 @@ def test_a_pass_fills_the_columns_that_the_archive_has(
     assert picture(shared_url) == before
 
 
+@pytest.mark.sampled(1)
 def test_the_daemon_sends_rows_to_tables_that_db_upgrade_creates(tmp_path: Path, shared_url: str) -> None:
     with shared_home(tmp_path, shared_url) as home:
         home.start_daemon()
@@ -321,6 +323,7 @@ def test_a_pass_waits_for_a_frozen_server_only_a_moment(server: servers.Server, 
         assert numbers(url) == [1]
 
 
+@pytest.mark.sampled(1)
 def test_two_programs_that_send_at_once_send_each_row_once(tmp_path: Path, ledger: Ledger, shared_url: str) -> None:
     make_archive(shared_url)
     add_rows(ledger, 300)
@@ -416,6 +419,7 @@ def all_numbers(url: str, own_tables: bool) -> list[int]:
 # What reads it
 
 
+@pytest.mark.sampled(1)
 def test_verify_db_counts_the_tables_that_the_archive_has(tmp_path: Path, shared_url: str) -> None:
     make_archive(shared_url)
     with shared_home(tmp_path, shared_url) as home:

@@ -41,6 +41,7 @@ def broken(home: Home, request: pytest.FixtureRequest) -> Iterator[str]:
     home.config.write_text(good)
 
 
+@pytest.mark.sampled(2)
 def test_commands_work_with_the_last_good_configuration_and_one_warning(home: Home, broken: str) -> None:
     for words in (["send", "pause OrionMX", "--wait"], ["resume", "OrionMX"], ["audit"], ["why"], ["logs", "-n", "1"]):
         done = home.supervisor(*words)

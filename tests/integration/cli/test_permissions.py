@@ -51,6 +51,7 @@ def take_away(path: Path) -> None:
     path.chmod(0o700 if IS_ROOT and path.is_dir() else 0o600 if IS_ROOT else 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "words", "wrong"),
     [

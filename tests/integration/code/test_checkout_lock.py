@@ -73,6 +73,7 @@ def waits(home: CodeHome) -> bool:
     return "waiting for pid" in (home.state_dir / "supervisor.log").read_text()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("handler", ["restart_watcher", "pause", "resume"])
 def test_what_stops_or_starts_a_sibling_waits_while_the_code_is_changed(
     home: CodeHome, passes: Passes, handler: str

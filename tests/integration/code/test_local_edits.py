@@ -70,6 +70,7 @@ def change_mode(checkout: Repository) -> None:
 EDITS = [edit, stage, stage_new_file, delete, change_mode]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("make_edit", EDITS)
 def test_an_edit_elsewhere_stays_as_it_is(
@@ -88,6 +89,7 @@ def test_an_edit_elsewhere_stays_as_it_is(
     assert len(host.pids) == 1
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("staged", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
 def test_an_edit_of_a_file_that_the_change_touches_is_refused(

@@ -25,6 +25,7 @@ def home(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("daemon", [True, False], ids=["by the daemon", "without one"])
 def test_one_whose_record_can_not_be_read_keeps_no_other_from_being_ended(home: Host, daemon: bool) -> None:
     home.started()

@@ -113,6 +113,7 @@ def test_a_slow_table_fails_in_its_time_and_alone(tmp_path: Path, database_url: 
             assert slow["duration_seconds"] >= 0.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("database_url", ["postgresql", "mariadb"], indirect=True)
 def test_a_connection_killed_in_the_middle_fails_one_test_and_the_next_has_another(
     tmp_path: Path, database_url: str

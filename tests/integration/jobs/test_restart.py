@@ -95,6 +95,7 @@ def test_a_command_from_the_shell_puts_a_new_process_in_the_place_of_the_old(hom
     assert (worker["pid"], worker["state"], worker["health"]) == (new, "running", "healthy")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("word", HANG)
 def test_a_worker_that_hangs_is_killed_and_a_new_one_works(home: Home, word: str) -> None:
     home.start_daemon()
