@@ -120,14 +120,6 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    """One demo that is up, for tests that only look at it."""
-    with started(tmp_path_factory.mktemp("demo")) as made:
-        made.up()
-        yield made
-
-
 @contextmanager
 def started(folder: Path) -> Iterator[Demo]:
     """A demo in a process, its output in this folder."""
@@ -214,35 +206,23 @@ def test_the_tour_of_a_fleet_restarts_and_pauses_on_all_hosts_and_tells_of_a_dea
     [([signal.SIGINT, signal.SIGINT], 130), ([signal.SIGTERM], 0), ([signal.SIGHUP, signal.SIGTERM], 0)],
     ids=["Ctrl-C twice", "TERM", "HUP and TERM"],
 )
-def test_it_answers_at_its_address_and_leaves_nothing_when_asked_to_end(
-    demo: Demo, signals: list[signal.Signals], code: int
+def test_it_greets_with_five_things_to_try_and_leaves_nothing_when_asked_to_end(
+    demo: Demo, signals: list[signal.Signals], code: int, tmp_path: Path
 ) -> None:
     demo.up()
     assert demo.address.endswith("/#as=operator&in=ops")
     with urllib.request.urlopen(demo.address.partition("#")[0] + "_playground/state", timeout=10) as answer:
-        assert json.load(answer)["app"]["connections"] == 1
-    processes = demo.processes()
-    assert [str(state(each)) for each in processes] == ["alive", "alive"]
-    for number in signals:
-        demo.process.send_signal(number)
-    assert demo.ends() == code
-    demo.left_nothing(processes)
-    assert demo.err.read_text() == ""
-
-
-def test_the_channel_greets_with_five_things_to_try(shared: Demo) -> None:
-    with urllib.request.urlopen(shared.address.partition("#")[0] + "_playground/state", timeout=10) as answer:
-        messages = json.load(answer)["messages"]
-    (greeting,) = [message for channel in messages.values() for message in channel]
+        shown = json.load(answer)
+    assert shown["app"]["connections"] == 1
+    (greeting,) = [message for channel in shown["messages"].values() for message in channel]
     assert greeting["username"] == "Demo"
     *tasks, _more = greeting["attachments"][0]["blocks"]
     assert [task["text"]["text"][:2] for task in tasks] == ["1.", "2.", "3.", "4.", "5."]
-    assert f"`touch {shared.home}/incoming/empty.txt`" in tasks[2]["text"]["text"]
+    assert f"`touch {demo.home}/incoming/empty.txt`" in tasks[2]["text"]["text"]
     assert check_message({"text": greeting["text"], "blocks": greeting["attachments"][0]["blocks"]}) == []
 
-
-def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(shared: Demo, tmp_path: Path) -> None:
-    (line,) = [line for line in shared.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
+    # The line for the second terminal works as it is, in any folder.
+    (line,) = [line for line in demo.said().split("\n") if "SUPERVISOR_CONFIG=" in line]
     (tmp_path / "elsewhere").mkdir()
     done = subprocess.run(
         ["/bin/sh", "-c", line],
@@ -252,6 +232,13 @@ def test_the_line_for_the_second_terminal_works_as_it_is_in_any_folder(shared: D
         text=True,
     )
     assert (done.returncode, done.stdout) == (0, "No matching rows.\n"), done.stderr
+    processes = demo.processes()
+    assert [str(state(each)) for each in processes] == ["alive", "alive"]
+    for number in signals:
+        demo.process.send_signal(number)
+    assert demo.ends() == code
+    demo.left_nothing(processes)
+    assert demo.err.read_text() == ""
 
 
 def test_a_daemon_that_dies_is_said_with_the_end_of_its_log_and_nothing_is_left(demo: Demo) -> None:
