@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all of them."""
+    """One Chromium for each file."""
     with chromium() as found:
         yield found
