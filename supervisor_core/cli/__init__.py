@@ -164,8 +164,8 @@ def _unknown(name: str) -> str:
     from supervisor_core.common.text import nearest
 
     definition = find(name)
-    near = definition.name if definition else nearest(name, COMMANDS) or nearest_command(name)
-    hint = f" Did you mean `supervisor {near}`?" if near else ""
+    suggestion = definition.name if definition else nearest(name, COMMANDS) or nearest_command(name)
+    hint = f" Did you mean `supervisor {suggestion}`?" if suggestion else ""
     return f"supervisor: {name!a} isn't a command.{hint} `supervisor --help` lists them all."
 
 

@@ -137,10 +137,10 @@ def show(config: SupervisorConfig, *, as_json: bool) -> int:
     if not alerts:
         print("No open alerts.")
     else:
-        counted = as_people_count(alerts)
+        alerts_for_people = as_people_count(alerts)
         rows, colors = [], []
         for alert in alerts:
-            if alert.target.kind != STORM and alert not in counted:
+            if alert.target.kind != STORM and alert not in alerts_for_people:
                 continue
             state, target, by = str(alert.state), alert.target, alert.acknowledged_by
             if by and state == "acknowledged":

@@ -68,15 +68,15 @@ def show(config: SupervisorConfig, approval_id: str = "", *, as_json: bool) -> i
         approvals = approvals_of(config, ledger)
         approvals.expire_due()
         approvals.settle()  # without a daemon, nobody else does
-        found = [approvals.find(approval_id)] if approval_id else approvals.waiting()
+        entries = [approvals.find(approval_id)] if approval_id else approvals.waiting()
     if as_json:
-        print_json([approval_document(approval, votes) for approval, votes in found], indented=True)
+        print_json([approval_document(approval, votes) for approval, votes in entries], indented=True)
         return 0
-    if not found:
+    if not entries:
         print("Nothing is waiting for approval.")
         return 0
     rows, now = [], datetime.now(UTC)
-    for approval, votes in found:
+    for approval, votes in entries:
         is_pending = approval.state is ApprovalState.PENDING
         rows.append(
             [

@@ -42,12 +42,12 @@ class Parser(ArgumentParser):
         from supervisor_core.common.text import nearest
 
         known = [option for action in self._actions for option in action.option_strings if option.startswith("--")]
-        wrong = re.search(r"unrecognized arguments: .*?(--[^\s=]+)", message)
-        if wrong is None:
+        mistake = re.search(r"unrecognized arguments: .*?(--[^\s=]+)", message)
+        if mistake is None:
             known = [str(choice) for action in self._actions for choice in action.choices or ()]
-            wrong = re.search(r"invalid choice: '([^']*)'", message)
-        near = nearest(wrong[1], known) if wrong else None
-        super().error(f"{message}. Did you mean {near}?" if near else message)
+            mistake = re.search(r"invalid choice: '([^']*)'", message)
+        suggestion = nearest(mistake[1], known) if mistake else None
+        super().error(f"{message}. Did you mean {suggestion}?" if suggestion else message)
 
 
 def add_command(subparsers: Subparsers, name: str, run: Run, description: str, *examples: str) -> Parser:

@@ -221,17 +221,17 @@ def _read_token(source: str | None) -> str:
 def _list(arguments: argparse.Namespace) -> int:
     config = load_config(arguments.config)
     if config.fleet.role != HUB:
-        where = f"{config.supervisor.id} is a host of a fleet" if config.fleet.role else "This host isn't in a fleet"
+        role = f"{config.supervisor.id} is a host of a fleet" if config.fleet.role else "This host isn't in a fleet"
         remedy = "Run this on the hub." if config.fleet.role else "Make it the hub: `supervisor fleet init`."
-        raise UsageError(f"{where}.", remedy=remedy)
+        raise UsageError(f"{role}.", remedy=remedy)
     with opened_ledger(config) as ledger:
         hosts = FleetMembers(ledger).hosts()
     try:
         answer = ask(str(config.state_dir), {"do": "fleet"}, ANSWER_SECONDS)
     except (SupervisorError, NotRunningError, UnresponsiveError):
         answer = {}
-    live: dict[str, dict[str, Any]] = answer.get("hosts", {})
-    documents = [_host_document(host, live.get(host.host_id, {})) for host in hosts]
+    presence: dict[str, dict[str, Any]] = answer.get("hosts", {})
+    documents = [_host_document(host, presence.get(host.host_id, {})) for host in hosts]
     if arguments.json:
         print_json(documents, indented=True)
         return SUCCESS
@@ -243,25 +243,25 @@ def _list(arguments: argparse.Namespace) -> int:
         seen_at, workers = host["last_seen_at"], host["workers"]
         names = ", ".join(workers[:MAX_NAMED])
         names += f" and {len(workers) - MAX_NAMED} more" if len(workers) > MAX_NAMED else ""
-        seen = format_ago(seen_at, now) if seen_at else "never"
-        rows.append([host["host"], host["state"], seen, host["version"], host["trouble"] or names or "-"])
+        last_seen = format_ago(seen_at, now) if seen_at else "never"
+        rows.append([host["host"], host["state"], last_seen, host["version"], host["trouble"] or names or "-"])
     print_table(("HOST", "STATE", "LAST SEEN", "VERSION", "WORKERS"), rows)
     if not answer:
         print("\nNo answer from the hub's daemon: this is what it knew last.")
     return SUCCESS
 
 
-def _host_document(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
+def _host_document(host: FleetHost, presence: Mapping[str, Any]) -> dict[str, Any]:
     """A host by its row, and by what the hub's daemon knows of it."""
-    seen_at = from_text(live["seen_at"]) if live.get("seen_at") else host.last_seen_at
-    if host.state is HostState.REVOKED or not live:
+    seen_at = from_text(presence["seen_at"]) if presence.get("seen_at") else host.last_seen_at
+    if host.state is HostState.REVOKED or not presence:
         state = str(host.state)
-    elif live["trouble"]:
+    elif presence["trouble"]:
         state = "stuck"
-    elif seen_at is not None and live["silent"]:
+    elif seen_at is not None and presence["silent"]:
         state = "unresponsive"
     else:
-        state = "connected" if live["seen_at"] else "joined"
+        state = "connected" if presence["seen_at"] else "joined"
     return {
         "host": host.host_id,
         "state": state,
@@ -271,7 +271,7 @@ def _host_document(host: FleetHost, live: Mapping[str, Any]) -> dict[str, Any]:
         "version": host.version,
         "workers": host.workers,
         "public_key": host.public_key,
-        "trouble": live.get("trouble", ""),
+        "trouble": presence.get("trouble", ""),
     }
 
 

@@ -73,8 +73,8 @@ def _warn(problem: str) -> None:
     from supervisor_core.common.text import printable
 
     _warned.add(problem)
-    first, *more = problem.splitlines()
-    count = f" (and {len(more)} more)" if more else ""
+    first, *other_lines = problem.splitlines()
+    count = f" (and {len(other_lines)} more)" if other_lines else ""
     print(printable(f"supervisor: {first}{count}. Using the last good configuration."), file=sys.stderr)
 
 

@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     for note in notes:
         print(fit(printable(f"Note: {note}")), file=sys.stderr)
     workers = ", ".join(conversion.document["workers"])
-    what = str(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
-    print(f"Converted {what} to {target}. Workers: {workers}.")
+    source = str(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
+    print(f"Converted {source} to {target}. Workers: {workers}.")
     print(f"Next: supervisor config check --config {target}")
     return 0
 

@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("`supervisor init` takes a folder.", remedy="Run `supervisor init FOLDER`.")
     folder, text, tokens = Path(arguments.folder).expanduser().absolute(), "", dict[str, str]()
     path = folder / ENV_FILE
-    found, _ = parse_env(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ({}, [])
-    variables = {name.removesuffix(FILE_SUFFIX) for name, value in found.items() if value}
+    settings, _ = parse_env(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else ({}, [])
+    variables = {name.removesuffix(FILE_SUFFIX) for name, value in settings.items() if value}
     if os.path.lexists(folder / CONFIG) and not arguments.force:
         config = load_supervisor_config(folder / CONFIG)
         about_config = ("name", "state_dir", "worker", "drive", "slack", "tokens", "channel", "operators")
@@ -188,8 +188,8 @@ def _write_files(
 
 
 def _next_steps(folder: Path, config: SupervisorConfig, user: str) -> Iterator[str]:
-    is_found = Path.cwd() == folder and not os.environ.get(VARIABLE)
-    option, environ = "" if is_found else f" --config {config.path}", config.environ
+    is_default = Path.cwd() == folder and not os.environ.get(VARIABLE)
+    option, environ = "" if is_default else f" --config {config.path}", config.environ
     if not config.workers:
         yield f"Add a worker to {folder / CONFIG}."
     if config.slack.enabled and not all(environ.get(name) or environ.get(name + FILE_SUFFIX) for name in TOKENS):

@@ -73,8 +73,8 @@ def _event(text: str) -> str:
     from supervisor_core.common.text import nearest
 
     if unknown_pattern(text):
-        near = nearest(text, [NO_EVENT, *(event.event for event in LogEvent)])
-        hint = f". Did you mean {near}?" if near else "; docs/reference/events.md lists them"
+        suggestion = nearest(text, [NO_EVENT, *(event.event for event in LogEvent)])
+        hint = f". Did you mean {suggestion}?" if suggestion else "; docs/reference/events.md lists them"
         raise ArgumentTypeError(f"there's no log event {text!a}{hint}")
     return text
 
@@ -98,8 +98,8 @@ def show_events(arguments: argparse.Namespace) -> int:
 
         worker_id = find_name(worker_id, known) or worker_id  # in another case
         if worker_id not in known:  # its events may still be in the log, or it's a typo
-            near = nearest(worker_id, known)
-            hint = f" Did you mean {near}?" if near else ""
+            suggestion = nearest(worker_id, known)
+            hint = f" Did you mean {suggestion}?" if suggestion else ""
             print(f"supervisor: there's no worker {worker_id!a} in the configuration.{hint}", file=sys.stderr)
     if text := parse_since_option(arguments.since):
         from datetime import UTC, datetime, timedelta
@@ -199,13 +199,13 @@ class LogSearch:
                 continue
             if line.time < self._oldest:
                 break
-            is_ours = self._is_of_worker(line)
-            if is_ours and line.task_id:
+            matches_worker = self._is_of_worker(line)
+            if matches_worker and line.task_id:
                 certain += uncertain.pop(line.task_id, 0)
-            if is_ours is False or not self._matches(line):
+            if matches_worker is False or not self._matches(line):
                 continue
             kept.append(line)
-            if is_ours:
+            if matches_worker:
                 certain += 1
             elif line.task_id:
                 uncertain[line.task_id] = uncertain.get(line.task_id, 0) + 1

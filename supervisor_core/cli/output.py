@@ -46,8 +46,8 @@ def print_json(document: object, *, indented: bool = False) -> None:
     print(json.dumps(document, indent=2 if indented else None, default=_encode))
 
 
-def fields_of(value: Any, *without: str) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
-    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in without}
+def fields_of(value: Any, *omitted: str) -> dict[str, Any]:  # noqa: ANN401 (any dataclass)
+    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in omitted}
 
 
 def _encode(value: Any) -> object:  # noqa: ANN401 (any value of a document)
@@ -131,11 +131,11 @@ def visible(cell: str) -> str:
 class Steps:
     """Shows the steps of a command: on a terminal as a checklist that is drawn again, elsewhere each as a line."""
 
-    def __init__(self, since: datetime, *, several: bool) -> None:
-        """`since`: when the command was sent. `several`: it has several workers, so each step names its own."""
+    def __init__(self, since: datetime, *, with_names: bool) -> None:
+        """`since`: when the command was sent. `with_names`: each step names its worker."""
         self.is_checklist = sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
         self._since = since
-        self._is_about_several = several
+        self._with_names = with_names
         self._steps: Sequence[Mapping[str, str]] = ()
         self._printed: dict[str, int] = {}
         """How many lines were printed of each worker's steps."""
@@ -156,7 +156,7 @@ class Steps:
             if count[worker] > self._printed.get(worker, 0):
                 self._printed[worker] = count[worker]
                 seconds = max((from_text(step["at"]) - self._since).total_seconds(), 0.0)
-                print(f"{seconds:6.1f} s  {f'{worker}: ' if self._is_about_several else ''}{step['words']}", flush=True)
+                print(f"{seconds:6.1f} s  {f'{worker}: ' if self._with_names else ''}{step['words']}", flush=True)
 
     def finish(self, failed: Collection[str], now: datetime) -> None:
         """Show that the last step of each worker has ended, or `failed`."""
@@ -185,7 +185,7 @@ class Steps:
             mark, color = "✗", RED
         seconds = ((from_text(following) if following else now) - from_text(step["at"])).total_seconds()
         elapsed = f"  {format_span(seconds)}" if seconds >= 1 else ""
-        name = f"{worker}: " if self._is_about_several and worker not in step["words"] else ""
+        name = f"{worker}: " if self._with_names and worker not in step["words"] else ""
         room = (terminal_width() or MAX_WIDTH) - len(f"{mark} {name}{elapsed}") - 1
         text = shorten(visible(name + capitalize(step["words"], worker)), room)
         return f"{paint(mark, color)} {text}{paint(elapsed, DIM)}" if wants_color() else f"{mark} {text}{elapsed}"

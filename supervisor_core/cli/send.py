@@ -64,24 +64,29 @@ def add_parser(subparsers: Subparsers) -> None:
 def add_catalog_parser(subparsers: Subparsers, name: str) -> None:
     """The parser of a command of the catalog, or of the first word of several, such as `schedule`."""
     definitions = FAMILIES.get(name) or (CATALOG[name],)
-    lines = [f"{each.name}: {each.summary}" if len(definitions) > 1 else each.summary for each in definitions]
+    lines = [
+        f"{definition.name}: {definition.summary}" if len(definitions) > 1 else definition.summary
+        for definition in definitions
+    ]
     lines = [textwrap.fill(line) for line in lines]
-    options = {option.usage.strip("[]") for each in definitions for option in each.options}
-    if rows := dict(row for each in definitions for row in argument_rows(each) if row[0] not in options):
+    options = {option.usage.strip("[]") for definition in definitions for option in definition.options}
+    if rows := dict(row for definition in definitions for row in argument_rows(definition) if row[0] not in options):
         width = max(map(len, rows))
         indent = " " * (width + 4)
         rows_of_help = (f"  {argument.ljust(width)}  {text}" for argument, text in rows.items())
         lines += ["", "arguments:", *(textwrap.fill(row, HELP_WIDTH, subsequent_indent=indent) for row in rows_of_help)]
     examples = []
-    for each in definitions:
-        with_target = [text for text in each.examples if " " in text or each.target is not TargetRule.WORKERS]
-        examples.append((with_target or each.examples)[0])
+    for definition in definitions:
+        with_target = [
+            text for text in definition.examples if " " in text or definition.target is not TargetRule.WORKERS
+        ]
+        examples.append((with_target or definition.examples)[0])
     parser = add_command(subparsers, name, partial(run_catalog, name), "\n".join(lines), *examples)
     parser.note_from = 0
-    usages = [f"supervisor {each.usage}" for each in definitions]
+    usages = [f"supervisor {definition.usage}" for definition in definitions]
     parser.usage = "\n  ".join([f"{usages[0]} [options]", *usages[1:]])
     parser.add_argument("words", nargs="*", metavar="WORD", help=argparse.SUPPRESS)
-    is_queued = any(each.handler is not None for each in definitions)
+    is_queued = any(definition.handler is not None for definition in definitions)
     if is_queued:
         wait = "wait for the outcome (the default, but for batches), or return once the command is queued"
         parser.add_argument("--wait", action=argparse.BooleanOptionalAction, help=wait)
@@ -93,7 +98,7 @@ def add_catalog_parser(subparsers: Subparsers, name: str) -> None:
         else:
             add = partial(parser.add_argument, metavar=option.word, action="append", dest="flags", help=text)
             add(option.option, type=partial(_option_text, option))
-    if any(each.tier is Tier.CODE for each in definitions):
+    if any(definition.tier is Tier.CODE for definition in definitions):
         _add_preview(parser)
     parser.add_argument("--json", action="store_true", help=JSON)
     parser.set_defaults(wait=None if is_queued else False, timeout=None, preview=False, if_state=None, flags=None)
@@ -197,7 +202,7 @@ def follow(
 ) -> int:
     """Wait for the outcome, and show the steps on the way there. Without a limit, as long as there are new steps."""
     from_ledger = partial(_read_outcome, arguments.config)
-    steps = None if arguments.json else Steps(sent_at, several=len(command.workers) > 1)
+    steps = None if arguments.json else Steps(sent_at, with_names=len(command.workers) > 1)
     try:
         progress, results = wait_for_outcome(state_dir, command.task_id, limit, steps, from_ledger)
     except KeyboardInterrupt:

@@ -112,7 +112,7 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
     context = GrammarContext(tuple(known), active, hosts=hosts_of(known, supervisor_id), facts=facts)
     name = target.removeprefix(TEAM)
     if target.startswith(TEAM) and name in active:
-        chosen: Sequence[str] = active[name]
+        target_ids: Sequence[str] = active[name]
         team, configured = recorded.get(name), teams.get(name)
         objective = team.objective if team else configured.get("objective") if isinstance(configured, dict) else None
         status["team"] = {  # the same keys as in `TeamManager.get_team_status`, and the members
@@ -130,16 +130,16 @@ def narrow(status: dict[str, Any], target: str, raw: RawConfig) -> None:
             ids = resolve(target, context)
             if ids is None:
                 raise unknown_target(target, context)
-            chosen = ids
+            target_ids = ids
         except GrammarError as error:
             raise UsageError(error.message, remedy=f"Did you mean {error.instead}?" if error.instead else "") from None
-    new = [worker_id for worker_id in chosen if worker_id in workers and worker_id not in documents]
+    new = [worker_id for worker_id in target_ids if worker_id in workers and worker_id not in documents]
     if new:
         status["supervisor"]["reason"] = (
             f"The daemon hasn't read {', '.join(new)} yet. It reads a changed configuration within seconds; "
             "`supervisor config check` says what it does with this one."
         )
-    status["workers"] = [worker for worker in status["workers"] if worker["id"] in chosen]
+    status["workers"] = [worker for worker in status["workers"] if worker["id"] in target_ids]
     status["healthy"] = not new and all(worker["fine"] for worker in status["workers"])
 
 

@@ -76,7 +76,7 @@ def run(text: str, task_id: str, arguments: argparse.Namespace) -> int:
         )
     option = "--preview" if arguments.preview else "--if-state"
     if (arguments.preview or arguments.if_state is not None) and definition.tier is not Tier.CODE:
-        *names, last = [each.name for each in CATALOG.values() if each.tier is Tier.CODE]
+        *names, last = [definition.name for definition in CATALOG.values() if definition.tier is Tier.CODE]
         names_in_words = f"{', '.join(names)} and {last}"
         raise UsageError(f"{command.name} has no preview, so {option} doesn't apply. {names_in_words} have one.")
     if arguments.preview:
@@ -95,7 +95,7 @@ def answer(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     if command.name in ("help", "overview"):
         topic = str(command.params.get("topic") or "")
         definitions = [definition] if (definition := find(topic)) else FAMILIES.get(topic, ())
-        texts = [help_text(each, example_worker(config), len(config.workers)) for each in definitions]
+        texts = [help_text(definition, example_worker(config), len(config.workers)) for definition in definitions]
         print("\n\n".join(texts) or help_overview(CATALOG.values()))
         return 0
     if command.name == "status":
@@ -109,14 +109,14 @@ def show_preview(config: SupervisorConfig, command: Command, *, as_json: bool) -
     """Print the preview; exit code 1 if the command would be refused or fail."""
     with opened_ledger(config) as ledger:
         previews = preview(replace(open_doors(config), ledger=ledger), command)
-    ok = all(each.ok for each in previews)
-    state = ",".join(each.state for each in previews if each.state)
+    ok = all(plan.ok for plan in previews)
+    state = ",".join(plan.state for plan in previews if plan.state)
     if as_json:
         facts = {"command": command.name, "workers": list(command.workers), "ok": ok, "state": state or None}
-        print_json({**facts, "previews": [each.as_json() for each in previews]})
+        print_json({**facts, "previews": [plan.as_json() for plan in previews]})
         return 0 if ok else 1
     now = datetime.now(UTC)
-    print("\n\n".join("\n".join(preview_text(each, now)) for each in previews))
+    print("\n\n".join("\n".join(preview_text(plan, now)) for plan in previews))
     if ok and any(not plan.does_nothing for plan in previews):
         print(f"\nTo run exactly this, and refuse if anything has changed: --if-state {state}")
     return 0 if ok else 1
@@ -153,7 +153,7 @@ def _submit(config: SupervisorConfig, command: Command, task_id: str, arguments:
                 print(_describe_request(approval))
             return 0
         if approval is not None:
-            error, limit = _wait_for_approval(approvals, approval, limit, quiet=as_json)
+            error, limit = _wait_for_approval(approvals, approval, limit, as_json=as_json)
             if error:
                 return report_outcome(command, error, None, [], as_json=as_json)
         if not arguments.wait:
@@ -164,13 +164,13 @@ def _submit(config: SupervisorConfig, command: Command, task_id: str, arguments:
 
 
 def _wait_for_approval(
-    approvals: Approvals, approval: Approval, limit: float | None, *, quiet: bool
+    approvals: Approvals, approval: Approval, limit: float | None, *, as_json: bool
 ) -> tuple[str, float | None]:
     """Wait until the command is queued. Returns the reason if it never will be, and the seconds that are left.
 
     Without a limit, it waits until the approval expires.
     """
-    if not quiet:
+    if not as_json:
         print(f"{_describe_request(approval)}\nWaiting …", flush=True)
     deadline = None if limit is None else time.monotonic() + limit
     while approval.state in UNDECIDED:
@@ -181,7 +181,7 @@ def _wait_for_approval(
         approval, votes = approvals.find(approval.approval_id)
     if not approval.was_filed:
         return describe_approval(approval, votes), None
-    if not quiet:
+    if not as_json:
         names = " and ".join(vote.voter.name or vote.voter.id for vote in votes)
         print(printable(f"Approved by {names}."), flush=True)
     return "", None if deadline is None else max(deadline - time.monotonic(), POLL_SECONDS)
@@ -200,6 +200,6 @@ def _describe_request(approval: Approval) -> str:
 def read_outcome(config: str | None, task_id: str) -> tuple[Progress, Results | None]:
     """The steps of a command so far, and its results once it has ended."""
     with opened_ledger(load_config(config)) as ledger:
-        found = ledger.read(lambda connection: jobs.of_task(connection, task_id))
-    has_ended = found and all(job.state in FINAL for job in found)
-    return progress_document(found), [result_document(job) for job in found] if has_ended else None
+        task_jobs = ledger.read(lambda connection: jobs.of_task(connection, task_id))
+    has_ended = task_jobs and all(job.state in FINAL for job in task_jobs)
+    return progress_document(task_jobs), [result_document(job) for job in task_jobs] if has_ended else None

@@ -33,8 +33,8 @@ def show(_command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
         ]
         ids = [member.agent_id for member in team.members]
         unhealthy = [worker_id for worker_id in ids if worker_id in workers and not workers[worker_id]["fine"]]
-        left = ", ".join(member.agent_id for member in team.left)
-        rows.append((team.name, ", ".join(members), ", ".join(unhealthy), left, team.objective))
+        former = ", ".join(member.agent_id for member in team.left)
+        rows.append((team.name, ", ".join(members), ", ".join(unhealthy), former, team.objective))
     print_table(("TEAM", "MEMBERS", "UNHEALTHY", "LEFT RECENTLY", "OBJECTIVE"), rows)
     return 0
 

@@ -104,8 +104,8 @@ def run_db(arguments: argparse.Namespace) -> int:
         return SUCCESS
     database = SharedDatabase(config.database.url.get_secret_value(), config.database.query_timeout_seconds)
     created = database.create_tables()
-    done = f"created {' and '.join(created)}" if created else "nothing to create"
-    print(f"Shared database {database.address}: {done}")
+    changes = f"created {' and '.join(created)}" if created else "nothing to create"
+    print(f"Shared database {database.address}: {changes}")
     return SUCCESS
 
 

@@ -53,7 +53,9 @@ def explain(command: Command, config: SupervisorConfig, *, as_json: bool) -> int
     if as_json:
         print_json(list(map(explanation_document, explanations)), indented=True)
     else:
-        print("\n\n".join(explanation_text(each, is_only=len(explanations) == 1) for each in explanations))
+        print(
+            "\n\n".join(explanation_text(explanation, is_only=len(explanations) == 1) for explanation in explanations)
+        )
     return 0 if not problems and all(explanation.fine for explanation in explanations) else 1
 
 
@@ -133,19 +135,19 @@ def show_history(command: Command, config: SupervisorConfig, *, as_json: bool) -
     until = datetime.now(UTC)
     since = until - SPANS[str(command.params.get("span") or "24h")]
     with opened_ledger(config) as ledger:
-        found = histories(ledger, config, command.workers, since, until)
+        worker_histories = histories(ledger, config, command.workers, since, until)
     if as_json:
-        print_json(list(map(_history_document, found)), indented=True)
+        print_json(list(map(_history_document, worker_histories)), indented=True)
         return 0
     texts = []
-    for history in found:
+    for history in worker_histories:
         first, *others = (printable(sentence(plain(phrase, history.until))) for phrase in history_text(history))
         lines = [_fill(line if re.match(r"\d+\. ", line) else f"- {line}", "  ") for line in others]
         bars = (BARS[color] for color in slice_colors(history, SLICES))
         bar = "".join(paint(mark, color if wants_color() else "") for mark, color in bars)
         texts.append("\n".join([_fill(first), f"{bar} {percent(history.uptime)}", *lines]))
     print("\n\n".join(texts) or "No workers are configured.")
-    hidden = len(command.workers) - len(found)
+    hidden = len(command.workers) - len(worker_histories)
     if hidden > 0:
         print(f"\n{hidden} more workers aren't shown. Name them to see them.")
     return 0

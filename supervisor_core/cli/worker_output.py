@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     command = parse(f"logs {quote(arguments.target)[1:-1]}{typed}", grammar_context(config))
     count = DEFAULT_LINES if count is None else count
     if not arguments.follow:
-        shown = replace(command, params={**command.params, "lines": max(count, 1)})
-        return show_newest(shown, config, as_json=arguments.json)
+        command = replace(command, params={**command.params, "lines": max(count, 1)})
+        return show_newest(command, config, as_json=arguments.json)
     if any(map(is_address, command.workers)):
         raise UsageError("-f follows a worker of this host.", remedy="Run it on the worker's host.")
     if len(command.workers) != 1 or arguments.json:
@@ -60,9 +60,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show_newest(command: Command, config: SupervisorConfig, *, as_json: bool) -> int:
     """Print the newest lines of each worker; exit code 1 if some can't be read."""
-    count, own = int(command.params["lines"]), [each for each in command.workers if not is_address(each)]
+    count, own = int(command.params["lines"]), [name for name in command.workers if not is_address(name)]
     logs = NewestLines()(open_drive(config), config, own, count) if own else []
-    logs += _read_elsewhere(config, [each for each in command.workers if is_address(each)], count)
+    logs += _read_elsewhere(config, [name for name in command.workers if is_address(name)], count)
     if as_json:
         print_json(logs, indented=True)
     else:

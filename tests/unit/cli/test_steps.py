@@ -23,9 +23,9 @@ STEPS = [step("North", 0.1, "stopping North, pid 4711"), step("North", 2.6, "sta
 NOW = BEGUN + timedelta(seconds=4)
 
 
-def on_terminal(monkeypatch: pytest.MonkeyPatch, *, several: bool) -> Steps:
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *, with_names: bool) -> Steps:
     monkeypatch.setattr("os.get_terminal_size", lambda: os.terminal_size((80, 24)))
-    steps = Steps(BEGUN, several=several)
+    steps = Steps(BEGUN, with_names=with_names)
     steps.is_checklist = True
     return steps
 
@@ -33,7 +33,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, *, several: bool) -> Steps:
 def test_the_last_step_of_each_worker_is_current_and_at_the_end_done_or_failed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = on_terminal(monkeypatch, several=True)
+    steps = on_terminal(monkeypatch, with_names=True)
     steps.show([STEPS[0], step("South", 0.1, "stopping South"), STEPS[1]], NOW)
     drawn = [line for line in capsys.readouterr().out.split("\n") if line[:1] in "✓•✗"]
     assert [line[0] for line in drawn if line] == ["✓", "•", "•"]
@@ -44,7 +44,7 @@ def test_the_last_step_of_each_worker_is_current_and_at_the_end_done_or_failed(
 
 
 def test_it_is_drawn_over_the_last_list(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = on_terminal(monkeypatch, several=False)
+    steps = on_terminal(monkeypatch, with_names=False)
     steps.show(STEPS[:1], NOW)
     steps.show(STEPS, NOW)
     steps.show(STEPS[:1], NOW)  # an older answer that came late
@@ -56,7 +56,7 @@ def test_it_is_drawn_over_the_last_list(capsys: pytest.CaptureFixture[str], monk
 
 
 def test_piped_each_step_is_a_line_once(capsys: pytest.CaptureFixture[str]) -> None:
-    steps = Steps(BEGUN, several=False)
+    steps = Steps(BEGUN, with_names=False)
     steps.show(STEPS[:1], NOW)
     steps.show(STEPS, NOW)
     steps.finish([], NOW)
