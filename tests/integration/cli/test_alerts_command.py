@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from supervisor_core.cli import main
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
+from tests.support.homes import ROOT
 
 
 @pytest.fixture
@@ -40,6 +42,14 @@ class Shell:
 @pytest.fixture
 def shell(desk: AlertDesk, capsys: pytest.CaptureFixture[str]) -> Shell:
     return Shell(desk, capsys)
+
+
+def test_an_alert_has_the_keys_of_the_reference(shell: Shell) -> None:
+    text = (ROOT / "tests/reference/templates/command-line/alerts.md").read_text()
+    keys = set(re.findall(r"`(\w+)`", text)) - {"acknowledge", "snooze", "id", "name", "worker_id", "uptime"}
+    (alert,) = shell.json("alerts")
+    assert len(keys) > 15
+    assert keys - {"24h", "7d", "30d"} <= alert.keys()
 
 
 def test_open_alerts_are_listed_with_the_reason_by_name(desk: AlertDesk, shell: Shell) -> None:
