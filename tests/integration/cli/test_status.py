@@ -16,7 +16,6 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.teams import TeamManager
 from tests.support.homes import Home, a_home, demo_command
-from tests.unit.test_imports import imported_by
 
 WORKER = {"command": demo_command(), "start_grace_seconds": 0.2, "stop_timeout_seconds": 10}
 WORKERS = {
@@ -157,11 +156,3 @@ def test_a_team_is_shown_as_the_ledger_has_it_with_those_who_left(home: Home, ma
     assert "by hand" in shown
     told = plain(home, "team:archive")
     assert (told["team.member.West.active"], told["team.member.OrionMX.role"]) == ("false", "LEAD")
-
-
-def test_a_team_is_looked_up_without_a_database_library(home: Home) -> None:
-    code = "from supervisor_core.cli.host import read_config\nfrom supervisor_core.cli.status import narrow\n"
-    code += "narrow({'workers': [], 'supervisor': {'id': 'h'}}, 'team:archive', read_config(None))"
-    found = imported_by(code, home.environ, home.folder)
-    assert found & {"sqlalchemy", "alembic", "git", "psutil", "asyncio", "logging"} == set()
-    assert "sqlite3" not in imported_by("import supervisor_core.cli.status"), "only where a target is given"

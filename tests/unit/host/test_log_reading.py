@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.cli.logs import LEVELS, LogLayout, LogSearch
+from supervisor_core.cli.logs import LogLayout, LogSearch
 from supervisor_core.host.logging import events as event_files
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.logging.events import BLOCK_BYTES, EventFiles
@@ -33,10 +33,6 @@ def raw(message: str, **fields: Any) -> bytes:
         "label": None,
     }
     return json.dumps({**usual, **fields}).encode()
-
-
-def at(minute: int, message: str, **fields: Any) -> bytes:
-    return raw(message, timestamp=f"2026-02-05T14:{minute:02d}:00.000Z", **fields)
 
 
 def put(folder: Path, end: str, *lines: bytes) -> None:
@@ -216,22 +212,6 @@ def test_what_the_log_writes_is_read_back_whole_across_its_rotations(tmp_path: P
     assert (tmp_path / "events.jsonl.5").exists()
 
 
-def test_the_newest_that_fit_come_oldest_first() -> None:
-    assert messages(LogSearch(), [raw(f"{number}") for number in range(9)], 3) == ["6", "7", "8"]
-    assert messages(LogSearch(), [raw("one")], 0) == []
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_level_means_this_and_worse(level: str) -> None:
-    lines = [raw(each, level=each) for each in LEVELS]
-    assert messages(LogSearch(level=level), lines) == list(LEVELS[LEVELS.index(level) :])
-
-
-def test_a_moment_means_from_then_on() -> None:
-    lines = [at(minute, str(minute)) for minute in (10, 20, 30)]
-    assert messages(LogSearch(since="2026-02-05T14:20:00.000Z"), lines) == ["20", "30"]
-
-
 def test_a_worker_means_its_lines_and_those_of_its_tasks() -> None:
     lines = [
         raw("before", task_id="t1"),
@@ -278,30 +258,11 @@ def shown(*lines: bytes, colored: bool = False) -> list[str]:
     return LogLayout(colored=colored).lines(LogSearch().matching(lines))
 
 
-def test_a_line_for_people_has_time_level_worker_task_and_message() -> None:
-    """The snapshot of its form: columns as wide as what they hold."""
-    assert shown(
-        raw("supervisor TestHost is up, pid 4711"),
-        raw("pause of OrionMX failed: it is stuck", level="ERROR", worker_id="OrionMX", task_id="night_001"),
-    ) == [
-        "2026-02-05 14:30:15.234Z  INFO     -        -          supervisor TestHost is up, pid 4711",
-        "2026-02-05 14:30:15.234Z  ERROR    OrionMX  night_001  pause of OrionMX failed: it is stuck",
-    ]
-
-
 @pytest.mark.parametrize("field", ["message", "worker_id", "task_id", "level", "timestamp"])
 def test_control_characters_are_shown_and_not_obeyed(field: str) -> None:
     (line,) = shown(raw(**{"message": "m", field: "a\n\x1b[2J\r\x07\u202e\ud800b"}), colored=True)
     assert r"a\n\x1b[2J\r\x07\u202e\ud800b" in line
     assert line.isprintable()
-
-
-@pytest.mark.parametrize(
-    ("level", "colored"), [("INFO", False), ("WARNING", True), ("ERROR", True), ("CRITICAL", True)]
-)
-def test_what_is_worse_than_information_has_a_colour(level: str, colored: bool) -> None:
-    (line,) = shown(raw("m", level=level), colored=True)
-    assert ("\x1b[" in line, line.count("\x1b[0m")) == (colored, int(colored))
 
 
 @pytest.fixture
