@@ -71,18 +71,14 @@ def add_parser(subparsers: Subparsers) -> None:
     form.add_argument("--csv", action="store_true", help="print CSV with a header")
 
 
-OPTIONS = {"export": ("out",), "archive": ("out", "before"), "verify": ("file", "hash")}
-"""The options that belong to one action. Those of `export` and `archive` are required."""
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Search, verify, export or archive."""
     action = arguments.action
-    for name, owner in (("out", "export"), ("before", "archive"), ("file", "verify"), ("hash", "verify")):
-        value, is_own = getattr(arguments, name), name in OPTIONS.get(action, ())
-        if value and not is_own:
-            raise UsageError(f"--{name} goes with `supervisor audit {owner}`.")
-        if is_own and not value and action != "verify":
+    owners = {"out": ("export", "archive"), "before": ("archive",), "file": ("verify",), "hash": ("verify",)}
+    for name, actions in owners.items():
+        if getattr(arguments, name) and action not in actions:
+            raise UsageError(f"--{name} goes with `supervisor audit {actions[0]}`.")
+        if not getattr(arguments, name) and action in actions and action != "verify":
             raise UsageError(f"`supervisor audit {action}` needs --{name}.")
     if action == "verify":
         return _verify(arguments)

@@ -7,7 +7,7 @@ import os
 import sys
 from functools import partial
 
-from supervisor_core.cli.arguments import Run, Subparsers, add_command
+from supervisor_core.cli.arguments import Subparsers, add_command
 from supervisor_core.cli.host import load_config
 from supervisor_core.common.errors import SupervisorError, UsageError
 
@@ -26,25 +26,21 @@ def add_parser(subparsers: Subparsers) -> None:
     description = "Start, stop or restart the daemon, or show its events."
     parser = add_command(subparsers, "daemon", _require_action, description, "daemon restart")
     parser.add_argument("action", choices=ACTIONS, help="`supervisor daemon ACTION --help` shows its options")
-    commands: dict[str, tuple[Run, str, str]] = {
-        "start": (start, "Start the daemon in the background, and wait until it's up.", "daemon start"),
-        "stop": (stop, "Stop the daemon. Its workers keep running.", "daemon stop"),
-        "run": (run, "Run the daemon in the foreground.", "daemon run --quiet"),
-        "restart": (restart, "Restart the daemon. Its workers keep running.", "daemon restart"),
-        "logs": (show_events, "Show the daemon's events, newest last.", "daemon logs -f --level warning"),
-    }
-    names = [*(f"daemon {action}" for action in ACTIONS), "start", "stop", "run"]
-    for name in names:
-        action = name.removeprefix("daemon ")
-        parser = add_command(subparsers, name, *commands[action])
-        if action in ("start", "stop"):
-            parser.add_argument("workers_named", nargs="*", help=argparse.SUPPRESS)
-        if action == "stop":
-            parser.add_argument("--workers", action="store_true", help="stop the workers first")
-        elif action == "run":
-            parser.add_argument("--quiet", action="store_true", help="log to files only, not to stderr")
-        elif action == "logs":
-            add_event_options(parser)
+    for prefix in ("daemon ", ""):  # `start`, `stop` and `run` are older names
+        description = "Start the daemon in the background, and wait until it's up."
+        parser = add_command(subparsers, f"{prefix}start", start, description, "daemon start")
+        parser.add_argument("workers_named", nargs="*", help=argparse.SUPPRESS)
+        description = "Stop the daemon. Its workers keep running."
+        parser = add_command(subparsers, f"{prefix}stop", stop, description, "daemon stop")
+        parser.add_argument("workers_named", nargs="*", help=argparse.SUPPRESS)
+        parser.add_argument("--workers", action="store_true", help="stop the workers first")
+        description = "Run the daemon in the foreground."
+        parser = add_command(subparsers, f"{prefix}run", run, description, "daemon run --quiet")
+        parser.add_argument("--quiet", action="store_true", help="log to files only, not to stderr")
+    description = "Restart the daemon. Its workers keep running."
+    add_command(subparsers, "daemon restart", restart, description, "daemon restart")
+    description, example = "Show the daemon's events, newest last.", "daemon logs -f --level warning"
+    add_event_options(add_command(subparsers, "daemon logs", show_events, description, example))
 
 
 def _require_action(_arguments: argparse.Namespace) -> int:

@@ -215,6 +215,7 @@ class Interview:
         self._folder = folder
         self._variables = variables
         self._is_interactive = not arguments.yes and sys.stdin.isatty() and sys.stdout.isatty()
+        self._checks = {**CHECKS, "cwd": self._check_folder}
         self._missing: list[str] = []
 
     def run(self) -> tuple[str, dict[str, str]]:
@@ -336,7 +337,7 @@ class Interview:
             if not answer and default is not None:
                 return default
             try:
-                CHECKS[option](answer, self._folder)
+                self._checks[option](answer)
             except Invalid as problem:
                 print(fit(f"{ascii(answer) if answer and not is_token else 'It'} {problem}."))
             else:
@@ -344,10 +345,16 @@ class Interview:
 
     def _check(self, option: str, value: str) -> None:
         try:
-            CHECKS[option](value, self._folder)
+            self._checks[option](value)
         except Invalid as problem:
             name = option if option in TOKENS else f"--{option} {value!a}"
             raise UsageError(f"{name} {problem}.") from None
+
+    def _check_folder(self, text: str) -> None:
+        """Refuse a folder that isn't there: its worker couldn't start, and nobody knows yet if it's a checkout."""
+        _check_line(text)
+        if not (self._folder / Path(text).expanduser()).is_dir():
+            raise Invalid("isn't a folder of this host; create it first, or correct the path")
 
     def _report_missing(self, option: str) -> None:
         if not self._arguments.yes:
@@ -385,49 +392,35 @@ def split_list(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _check_line(text: str, _folder: Path) -> None:
+def _check_line(text: str) -> None:
     if not text.isprintable():
         raise Invalid("must be one line of text")
 
 
-def _check_folder(text: str, folder: Path) -> None:
-    """Refuse a folder that isn't there: its worker couldn't start, and nobody knows yet if it's a checkout."""
-    _check_line(text, folder)
-    if not (folder / Path(text).expanduser()).is_dir():
-        raise Invalid("isn't a folder of this host; create it first, or correct the path")
-
-
-def _check_age(text: str, _folder: Path) -> None:
+def _check_age(text: str) -> None:
     if not re.fullmatch(r"[0-9]{1,5}(?:\.[0-9]{1,3})?", text) or float(text) > MAX_AGE:
         raise Invalid(f"must be a number of seconds, up to {MAX_AGE:.0f}")
 
 
-def _check_token(start: str, text: str, _folder: Path) -> None:
+def _check_token(start: str, text: str) -> None:
     if not re.fullmatch(rf"{start}[A-Za-z0-9-]+", text):
         raise Invalid(f"must start with {start}, followed by letters, digits and hyphens")
 
 
-def _check_setting(setting: object, text: str, _folder: Path) -> None:
+def _check_setting(setting: object, text: str) -> None:
     apply_rules(split_rules(setting)[1], text)
 
 
-def _check_people(text: str, folder: Path) -> None:
-    for person in split_list(text):
-        _check_setting(PersonId, person, folder)
-
-
-Check = Callable[[str, Path], object]
-CHECKS: Mapping[str, Check] = {
+CHECKS: Mapping[str, Callable[[str], object]] = {
     "name": partial(_check_setting, HostId),
     "state-dir": _check_line,
     "worker": partial(_check_setting, WorkerId),
-    "command": lambda text, _folder: split_command(text),
-    "cwd": _check_folder,
+    "command": split_command,
     "heartbeat": _check_age,
     "team": partial(_check_setting, TeamName),
     "drive": _check_line,
     "channel": partial(_check_setting, ChannelId),
-    "operators": _check_people,
+    "operators": lambda text: list(map(partial(_check_setting, PersonId), split_list(text))),
     **{name: partial(_check_token, start) for name, start in TOKENS.items()},
 }
 """The check of each answer, by its option; it raises `Invalid`, whose text continues a sentence."""

@@ -150,26 +150,14 @@ def _members(team: Any, workers: Mapping[str, Any], name: str) -> list[dict[str,
         member = {"role": "MEMBER", "active": True, "joined_at": None, "left_at": None}
         return [{"agent_id": worker_id, **member} for worker_id in ids]
     newest = {member.agent_id: member for member in team.members}  # in the order in which they joined
-    members = [
-        {
-            "agent_id": member.agent_id,
-            "role": member.role,
-            "active": member.left_at is None,
-            "joined_at": member.joined_at,
-            "left_at": member.left_at,
-        }
-        for member in newest.values()
-    ]
+    members = [{**member._asdict(), "active": member.left_at is None} for member in newest.values()]
     return sorted(members, key=lambda member: not member["active"])
 
 
 MAX_UNHEALTHY = 5  # ids in the line above the tables
 NO_VALUE = "-"
-COMMIT_CHARACTERS = 7
 MARK = "! "
 """Begins a line above the tables that needs attention."""
-
-RED_STATES = ("stuck", "unresponsive", "quarantined", "missing", "frozen", "down")
 
 
 class StatusText:
@@ -229,7 +217,7 @@ class StatusText:
             worker["id"],
             self._since(started_at) if started_at else NO_VALUE,
             self._since(worker["last_health_at"]) if worker.get("last_health_at") else NO_VALUE,
-            (worker.get("commit") or NO_VALUE)[:COMMIT_CHARACTERS],
+            (worker.get("commit") or NO_VALUE)[:7],
             _format_memory(worker.get("memory_bytes")),
             _format_cpu(worker, self._now),
             self._why(worker),
@@ -333,7 +321,9 @@ def _color_of(state: str) -> str:
     """Green for what runs, amber for what is changing or limited, red for what needs somebody."""
     if state in ("running", "healthy"):
         return GREEN
-    return RED if state in RED_STATES else DIM if state in ("stopped", "left", NO_VALUE) else AMBER
+    if state in ("stuck", "unresponsive", "quarantined", "missing", "frozen", "down"):
+        return RED
+    return DIM if state in ("stopped", "left", NO_VALUE) else AMBER
 
 
 def _format_memory(size: int | None) -> str:
