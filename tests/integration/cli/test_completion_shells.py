@@ -16,8 +16,8 @@ from tests.support.terminals import on_terminal
 
 READY = "ready-42"
 SETUP = {
-    "bash": "source <(supervisor completion bash)",
-    "zsh": 'autoload -Uz compinit; compinit -u -D; eval "$(supervisor completion zsh)"',
+    "bash": "supervisor completion bash > script; source ./script",
+    "zsh": "supervisor completion zsh > _supervisor; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D",
 }
 PROGRAMS = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
 ERASE_LINE = "\x15"
@@ -90,8 +90,7 @@ def test_a_tab_completes_what_is_typed(shell: str, folder: Path) -> None:
 
 
 def fish_completes(folder: Path, typed: str) -> list[str]:
-    script = f"supervisor completion fish | source; complete -C '{typed}'"
-    words = ["fish", "--no-config", "-c", script]
+    words = ["fish", "--no-config", "-c", f"source supervisor.fish; complete -C '{typed}'"]
     done = subprocess.run(words, cwd=folder, env=environment(folder), capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return [line.partition("\t")[0] for line in done.stdout.splitlines()]
@@ -99,6 +98,8 @@ def fish_completes(folder: Path, typed: str) -> list[str]:
 
 @pytest.mark.skipif(not installed("fish"), reason="fish isn't installed")
 def test_fish_completes(folder: Path) -> None:
+    write = "supervisor completion fish > supervisor.fish"
+    subprocess.run(["fish", "--no-config", "-c", write], cwd=folder, env=environment(folder), check=True)
     for typed, completed in COMPLETED:
         assert fish_completes(folder, typed) == [completed.split()[-1]]
     names = {"North", "South", "team:archive", "all"}
