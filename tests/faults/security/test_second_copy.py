@@ -71,9 +71,9 @@ class Shell:
             try:
                 here = (entry / "cwd").readlink() == self.folder.resolve()
                 ended = (entry / "stat").read_text().rpartition(") ")[2].startswith("Z")
+                words = self.words(int(entry.name))
             except OSError:
                 continue
-            words = self.words(int(entry.name))
             is_ours = "supervisor_core.cli" in words or any("forkserver" in word for word in words)
             if here and not ended and not is_ours:
                 found.append(int(entry.name))  # no command of the supervisor that is just ending

@@ -53,11 +53,3 @@ def test_it_is_drawn_over_the_last_list(capsys: pytest.CaptureFixture[str], monk
     assert first.count("\n") == 1
     assert len(redrawn) == 1, "a list of two lines is drawn over one line once"
     assert redrawn[0].count("\x1b[2F") == 2
-
-
-def test_piped_each_step_is_a_line_once(capsys: pytest.CaptureFixture[str]) -> None:
-    steps = Steps(BEGUN, with_names=False)
-    steps.show(STEPS[:1], NOW)
-    steps.show(STEPS, NOW)
-    steps.finish([], NOW)
-    assert capsys.readouterr().out == "   0.1 s  stopping North, pid 4711\n   2.6 s  starting North\n"
