@@ -292,7 +292,8 @@ class Files:
     """The files of one folder that go after a while."""
 
     name: str
-    folder: Callable[[SupervisorConfig], Path]
+    path: str
+    """Below the state folder; on the drive, one of `nas.folders` and what is below it."""
     names: str
     kept: timedelta
     most: int | None = None
@@ -300,13 +301,11 @@ class Files:
     spare: Callable[[SupervisorConfig, str], bool] = lambda _config, _name: False
     """The files that stay all the same."""
 
-
-def _home(name: str) -> Callable[[SupervisorConfig], Path]:
-    return lambda config: config.state_dir / name
-
-
-def _drive(name: str, *below: str) -> Callable[[SupervisorConfig], Path]:
-    return lambda config: config.folder(name).joinpath(*below)
+    def folder(self, config: SupervisorConfig) -> Path:
+        if not self.on_drive:
+            return config.state_dir / self.path
+        name, *below = self.path.split("/")
+        return config.folder(name).joinpath(*below)
 
 
 def _is_known_worker(config: SupervisorConfig, name: str) -> bool:
@@ -318,20 +317,20 @@ def _is_known_worker(config: SupervisorConfig, name: str) -> bool:
 LEFT_BY_CRASH = partial(Files, names=TEMPORARY, kept=DAY)
 
 FILES: tuple[Files, ...] = (
-    Files("result files", _drive("outbox"), r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
-    Files("reports on the drive", _drive("logs", REPORTS), REPORT, QUARTER, 1_000, on_drive=True),
-    Files("reports in the state folder", _home(REPORTS), REPORT, QUARTER, KEPT_AT_HOME),
-    Files("package lists", _home(PACKAGES), r".+\.json", MONTH),
-    Files("records of removed workers", _home("workers"), OF_A_WORKER, QUARTER, spare=_is_known_worker),
+    Files("result files", "outbox", r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
+    Files("reports on the drive", f"logs/{REPORTS}", REPORT, QUARTER, 1_000, on_drive=True),
+    Files("reports in the state folder", REPORTS, REPORT, QUARTER, KEPT_AT_HOME),
+    Files("package lists", PACKAGES, r".+\.json", MONTH),
+    Files("records of removed workers", "workers", OF_A_WORKER, QUARTER, spare=_is_known_worker),
     *(
-        LEFT_BY_CRASH(f"temporary files in state_dir/{name}", _home(name))
+        LEFT_BY_CRASH(f"temporary files in state_dir/{name}", name)
         for name in (".", "workers", "desired", REPORTS, PACKAGES)
     ),
     *(
-        LEFT_BY_CRASH(f"temporary files in nas.folders.{name}", _drive(name), on_drive=True)
+        LEFT_BY_CRASH(f"temporary files in nas.folders.{name}", name, on_drive=True)
         for name in ("outbox", "state", "logs")
     ),
-    LEFT_BY_CRASH("temporary files in reports on the drive", _drive("logs", REPORTS), on_drive=True),
+    LEFT_BY_CRASH("temporary files in reports on the drive", f"logs/{REPORTS}", on_drive=True),
 )
 
 
