@@ -156,18 +156,18 @@ def _newest_changes() -> ColumnElement[str]:
     before, after = JsonText(details, "before"), JsonText(details, "after")
     changed = or_(before != after, JsonText(details, "packages") != "[]")
     newest_first = jobs.c.finished_at.desc(), jobs.c.job_id.desc()
-    place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("place")
-    ranked = select(jobs.c.task_id, place).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
-    return select(ranked.c.task_id).where(ranked.c.place <= CHANGES_KEPT).scalar_subquery()
+    rank = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("rank")
+    ranked = select(jobs.c.task_id, rank).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
+    return select(ranked.c.task_id).where(ranked.c.rank <= CHANGES_KEPT).scalar_subquery()
 
 
 def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    told = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
+    sent = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
     live = select(tables.alerts.c.alert_id).where(tables.alerts.c.state != AlertState.CLOSED)
     edited = (outbox.c.kind == ALERT) & outbox.c.subject.in_(live)
     old = [(outbox.c.kind == kind) & (outbox.c.created_at < scope.now - kept) for kind, kept in MESSAGES_KEPT.items()]
     other = outbox.c.kind.not_in(MESSAGES_KEPT) & (outbox.c.created_at < before)
-    return told & ~edited & or_(other, *old)
+    return sent & ~edited & or_(other, *old)
 
 
 def _undeliverable(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
@@ -347,10 +347,10 @@ def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) ->
     old = retention.rows(scope, scope.now - retention.kept)
     key = tuple_(*table.primary_key.columns)
     query = select(*table.primary_key.columns).where(old).limit(retention.batch)
-    found = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
-    if not found:
+    keys = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
+    if not keys:
         return 0
-    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(found), old)).rowcount)
+    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(keys), old)).rowcount)
 
 
 def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
@@ -407,8 +407,8 @@ def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces
         count = delete_batch(ledger, retention, scope)
         if count and retention.lost:
             days = retention.kept.days
-            words = "dropped %d messages that couldn't be delivered for %d days"
-            log.warning(words, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
+            message = "dropped %d messages that couldn't be delivered for %d days"
+            log.warning(message, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
         full = count >= retention.batch
         yield count, full
 
@@ -437,11 +437,11 @@ def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
     """Refs whose command is in the audit trail, long over, and no job any more. Others' are left alone."""
     refs = kept_refs(git)
     for start in range(0, len(refs), REFS_AT_ONCE):
-        some = {ref: task_ids_of_ref(ref) for ref in refs[start : start + REFS_AT_ONCE]}
-        ids = {task_id for found in some.values() for task_id in found}
-        known, over = ledger.read(partial(_known_commands, task_ids=ids, before=now - QUARTER))
-        gone = [ref for ref, found in some.items() if not known & set(found) and over & set(found)]
-        yield sum(delete_kept_ref(git, ref) for ref in gone), start + REFS_AT_ONCE < len(refs)
+        commands = {ref: set(task_ids_of_ref(ref)) for ref in refs[start : start + REFS_AT_ONCE]}
+        task_ids = set().union(*commands.values())
+        with_job, old = ledger.read(partial(_known_commands, task_ids=task_ids, before=now - QUARTER))
+        old_refs = [ref for ref, task_ids in commands.items() if not with_job & task_ids and old & task_ids]
+        yield sum(delete_kept_ref(git, ref) for ref in old_refs), start + REFS_AT_ONCE < len(refs)
 
 
 def _known_commands(connection: Connection, task_ids: set[str], before: datetime) -> tuple[set[str], set[str]]:
