@@ -100,7 +100,7 @@ class SupervisorAgent:
         self._status = SupervisorStatus.SPAWNING
         self._row: SupervisorRow | None = None
         self._was_paused = False
-        self._moving = asyncio.Lock()
+        self._move_lock = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -176,7 +176,7 @@ class SupervisorAgent:
         return await asyncio.shield(task)
 
     async def _spawn(self) -> None:
-        async with self._moving:
+        async with self._move_lock:
             if self._row is None:
                 self._row = await self._begin_life()
 
@@ -199,7 +199,7 @@ class SupervisorAgent:
     async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
         """Store a move, and then publish it. A start after a pause is two moves in one transaction."""
         reason = one_line(storable(reason), REASON)
-        async with self._moving:
+        async with self._move_lock:
             if move is SupervisorMove.START and self._status is SupervisorStatus.TERMINATED:
                 self._status, self._row = SupervisorStatus.SPAWNING, None  # a new life
             before = self._status
@@ -243,8 +243,8 @@ class SupervisorAgent:
         row = self._row
         if row is None:
             return
-        is_ours = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
-        if not is_ours and not self._moving.locked():  # else it is just being ended by ourselves
+        is_current = await self._elsewhere(self._database.write, partial(supervisors.beat, row=row, now=self._clock()))
+        if not is_current and not self._move_lock.locked():  # else it is just being ended by ourselves
             raise SupersededError(
                 f"The row of supervisor {self.supervisor_id} belongs to another process or is missing.",
                 remedy=ONE_NAME,

@@ -156,18 +156,18 @@ def _newest_changes() -> ColumnElement[str]:
     before, after = JsonText(details, "before"), JsonText(details, "after")
     changed = or_(before != after, JsonText(details, "packages") != "[]")
     newest_first = jobs.c.finished_at.desc(), jobs.c.job_id.desc()
-    place = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("place")
-    ranked = select(jobs.c.task_id, place).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
-    return select(ranked.c.task_id).where(ranked.c.place <= CHANGES_KEPT).scalar_subquery()
+    rank = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("rank")
+    ranked = select(jobs.c.task_id, rank).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
+    return select(ranked.c.task_id).where(ranked.c.rank <= CHANGES_KEPT).scalar_subquery()
 
 
 def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    told = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
+    sent = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
     live = select(tables.alerts.c.alert_id).where(tables.alerts.c.state != AlertState.CLOSED)
     edited = (outbox.c.kind == ALERT) & outbox.c.subject.in_(live)
     old = [(outbox.c.kind == kind) & (outbox.c.created_at < scope.now - kept) for kind, kept in MESSAGES_KEPT.items()]
     other = outbox.c.kind.not_in(MESSAGES_KEPT) & (outbox.c.created_at < before)
-    return told & ~edited & or_(other, *old)
+    return sent & ~edited & or_(other, *old)
 
 
 def _undeliverable(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
@@ -292,7 +292,8 @@ class Files:
     """The files of one folder that go after a while."""
 
     name: str
-    folder: Callable[[SupervisorConfig], Path]
+    path: str
+    """Below the state folder; on the drive, one of `nas.folders` and what is below it."""
     names: str
     kept: timedelta
     most: int | None = None
@@ -300,13 +301,11 @@ class Files:
     spare: Callable[[SupervisorConfig, str], bool] = lambda _config, _name: False
     """The files that stay all the same."""
 
-
-def _home(name: str) -> Callable[[SupervisorConfig], Path]:
-    return lambda config: config.state_dir / name
-
-
-def _drive(name: str, *below: str) -> Callable[[SupervisorConfig], Path]:
-    return lambda config: config.folder(name).joinpath(*below)
+    def folder(self, config: SupervisorConfig) -> Path:
+        if not self.on_drive:
+            return config.state_dir / self.path
+        name, *below = self.path.split("/")
+        return config.folder(name).joinpath(*below)
 
 
 def _is_known_worker(config: SupervisorConfig, name: str) -> bool:
@@ -318,20 +317,20 @@ def _is_known_worker(config: SupervisorConfig, name: str) -> bool:
 LEFT_BY_CRASH = partial(Files, names=TEMPORARY, kept=DAY)
 
 FILES: tuple[Files, ...] = (
-    Files("result files", _drive("outbox"), r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
-    Files("reports on the drive", _drive("logs", REPORTS), REPORT, QUARTER, 1_000, on_drive=True),
-    Files("reports in the state folder", _home(REPORTS), REPORT, QUARTER, KEPT_AT_HOME),
-    Files("package lists", _home(PACKAGES), r".+\.json", MONTH),
-    Files("records of removed workers", _home("workers"), OF_A_WORKER, QUARTER, spare=_is_known_worker),
+    Files("result files", "outbox", r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
+    Files("reports on the drive", f"logs/{REPORTS}", REPORT, QUARTER, 1_000, on_drive=True),
+    Files("reports in the state folder", REPORTS, REPORT, QUARTER, KEPT_AT_HOME),
+    Files("package lists", PACKAGES, r".+\.json", MONTH),
+    Files("records of removed workers", "workers", OF_A_WORKER, QUARTER, spare=_is_known_worker),
     *(
-        LEFT_BY_CRASH(f"temporary files in state_dir/{name}", _home(name))
+        LEFT_BY_CRASH(f"temporary files in state_dir/{name}", name)
         for name in (".", "workers", "desired", REPORTS, PACKAGES)
     ),
     *(
-        LEFT_BY_CRASH(f"temporary files in nas.folders.{name}", _drive(name), on_drive=True)
+        LEFT_BY_CRASH(f"temporary files in nas.folders.{name}", name, on_drive=True)
         for name in ("outbox", "state", "logs")
     ),
-    LEFT_BY_CRASH("temporary files in reports on the drive", _drive("logs", REPORTS), on_drive=True),
+    LEFT_BY_CRASH("temporary files in reports on the drive", f"logs/{REPORTS}", on_drive=True),
 )
 
 
@@ -348,10 +347,10 @@ def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) ->
     old = retention.rows(scope, scope.now - retention.kept)
     key = tuple_(*table.primary_key.columns)
     query = select(*table.primary_key.columns).where(old).limit(retention.batch)
-    found = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
-    if not found:
+    keys = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
+    if not keys:
         return 0
-    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(found), old)).rowcount)
+    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(keys), old)).rowcount)
 
 
 def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
@@ -408,8 +407,8 @@ def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces
         count = delete_batch(ledger, retention, scope)
         if count and retention.lost:
             days = retention.kept.days
-            words = "dropped %d messages that couldn't be delivered for %d days"
-            log.warning(words, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
+            message = "dropped %d messages that couldn't be delivered for %d days"
+            log.warning(message, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
         full = count >= retention.batch
         yield count, full
 
@@ -438,11 +437,11 @@ def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
     """Refs whose command is in the audit trail, long over, and no job any more. Others' are left alone."""
     refs = kept_refs(git)
     for start in range(0, len(refs), REFS_AT_ONCE):
-        some = {ref: task_ids_of_ref(ref) for ref in refs[start : start + REFS_AT_ONCE]}
-        ids = {task_id for found in some.values() for task_id in found}
-        known, over = ledger.read(partial(_known_commands, task_ids=ids, before=now - QUARTER))
-        gone = [ref for ref, found in some.items() if not known & set(found) and over & set(found)]
-        yield sum(delete_kept_ref(git, ref) for ref in gone), start + REFS_AT_ONCE < len(refs)
+        commands = {ref: set(task_ids_of_ref(ref)) for ref in refs[start : start + REFS_AT_ONCE]}
+        task_ids = set().union(*commands.values())
+        with_job, old = ledger.read(partial(_known_commands, task_ids=task_ids, before=now - QUARTER))
+        old_refs = [ref for ref, task_ids in commands.items() if not with_job & task_ids and old & task_ids]
+        yield sum(delete_kept_ref(git, ref) for ref in old_refs), start + REFS_AT_ONCE < len(refs)
 
 
 def _known_commands(connection: Connection, task_ids: set[str], before: datetime) -> tuple[set[str], set[str]]:
