@@ -52,7 +52,6 @@ class ExitWatch:
             if len(self._watched) * 2 < _most_descriptors() // 2:  # its exit code may need one more
                 children.follow(identity)
                 descriptor = open_exit_notice(identity) if self._loop else None
-            self._watched[identity] = descriptor
             if descriptor is None:
                 self._poll()
             elif self._loop is not None:
@@ -60,8 +59,8 @@ class ExitWatch:
                     self._loop.call_soon_threadsafe(self._add_reader, identity)
                 except RuntimeError:  # the loop has ended
                     os.close(descriptor)
-                    del self._watched[identity]
                     raise
+            self._watched[identity] = descriptor
 
     def close(self) -> None:
         """Notice nothing more, and end the thread; it isn't waited for beyond a limit."""
@@ -92,8 +91,9 @@ class ExitWatch:
 
     def _poll(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="exits", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="exits", daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _run(self) -> None:
         while not self._closed.is_set():
