@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from supervisor_core.common.errors import SupervisorError
 
@@ -53,7 +53,9 @@ class Network:
     def proxy(self, url: str) -> str | None:
         """The URL of the proxy for this URL; None if it's reached directly."""
         parts = urlsplit(url)
-        if self._is_direct(parts):
+        host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme)
+        exceptions = re.split(r"[\s,]+", self._first(NO_PROXY)[1].lower())
+        if is_loopback(host) or any(_is_listed(entry, host, port) for entry in exceptions if entry):
             return None
         name, value = self._first(PROXIES.get(parts.scheme, ""), ANY_PROXY)
         return _checked_proxy(name, value) if value else None
@@ -97,14 +99,6 @@ class Network:
                     return name, value
         return "", ""
 
-    def _is_direct(self, parts: SplitResult) -> bool:
-        """True for this host itself, and for what `NO_PROXY` lists."""
-        host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme)
-        if is_loopback(host):
-            return True
-        entries = re.split(r"[\s,]+", self._first(NO_PROXY)[1].lower())
-        return any(_is_listed(entry, host, port) for entry in entries if entry)
-
     def _load_certificates(self) -> ssl.SSLContext:
         import ssl
 
@@ -141,23 +135,23 @@ def certificate_problem(error: BaseException) -> str:
     """Why a certificate was rejected and what to do, if that caused the error; else empty."""
     import ssl
 
-    for found in causes_of(error):
-        if isinstance(found, ssl.SSLCertVerificationError) and hasattr(found, "verify_code"):
-            remedy = OTHER_CAUSES.get(found.verify_code, ADD_ISSUER)
-            return f"certificate rejected: {found.verify_message.rstrip('.')}; {remedy}"
+    for cause in causes_of(error):
+        if isinstance(cause, ssl.SSLCertVerificationError) and hasattr(cause, "verify_code"):
+            remedy = OTHER_CAUSES.get(cause.verify_code, ADD_ISSUER)
+            return f"certificate rejected: {cause.verify_message.rstrip('.')}; {remedy}"
     return ""
 
 
 def causes_of(error: BaseException) -> Iterator[BaseException]:
     """The error and everything that caused it. Libraries keep causes in several places."""
-    seen: set[int] = set()
-    todo: list[object] = [error]
-    while todo:
-        found = todo.pop()
-        if isinstance(found, BaseException) and id(found) not in seen:
-            seen.add(id(found))
-            yield found
-            todo += [found.__context__, found.__cause__, getattr(found, "reason", None), *found.args]
+    visited: set[int] = set()
+    waiting: list[object] = [error]
+    while waiting:
+        cause = waiting.pop()
+        if isinstance(cause, BaseException) and id(cause) not in visited:
+            visited.add(id(cause))
+            yield cause
+            waiting += [cause.__context__, cause.__cause__, getattr(cause, "reason", None), *cause.args]
 
 
 def _checked_proxy(name: str, value: str) -> str:
@@ -165,10 +159,10 @@ def _checked_proxy(name: str, value: str) -> str:
     url = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        fine = False
-    if not fine or not url.isprintable() or " " in url:
+        is_valid = False
+    if not is_valid or not url.isprintable() or " " in url:
         raise NetworkError(f"{name} must be the URL of an HTTP proxy, such as http://proxy.example.com:3128.")
     return url
 
@@ -184,8 +178,7 @@ def _is_listed(entry: str, host: str, port: int | None) -> bool:
     name, bracket, rest = entry.removeprefix("[").partition("]") if entry.startswith("[") else (entry, "", "")
     if not bracket and entry.count(":") == 1:
         name, _, rest = entry.partition(":")
-    wanted = rest.removeprefix(":")
-    if wanted and wanted != str(port):
+    if rest.removeprefix(":") not in ("", str(port)):
         return False
     address = _address(host)
     if address is not None:

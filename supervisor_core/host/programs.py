@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -78,14 +78,19 @@ def run_command(
     The whole process group ends with the program. A program that `only_looks` also ends with us. Its environment is
     exactly `env`, or ours if that is None. `ProgramError` if it can't be started; any later problem is in the result.
     """
-    begun = time.monotonic()
-    child = _start(words, cwd, env, asked=bool(given))
+    started = time.monotonic()
+    child = _start(words, cwd, env, has_input=bool(given))
     if only_looks:
         _looking.add(child.pid)
-    if child.stdin is not None:  # in a thread, for a program may never read it
-        threading.Thread(target=_feed, args=(child.stdin, given), name="program-input", daemon=True).start()
+    if (stdin := child.stdin) is not None:
+
+        def feed() -> None:
+            with contextlib.suppress(OSError), stdin:  # it isn't an error if the program has ended or doesn't read
+                stdin.write(given)
+
+        threading.Thread(target=feed, name="program-input", daemon=True).start()
     streams = [_Stream(pipe, keep_bytes) for pipe in (child.stdout, child.stderr) if pipe is not None]
-    identity = identify(child.pid)  # until we have reaped it, it is known
+    identity = identify(child.pid)  # known until we have reaped it
     in_time = False
     try:
         in_time = identity is None or wait_exit(identity, timeout)
@@ -93,13 +98,13 @@ def run_command(
         if not in_time and identity is not None:
             _ask_group(child.pid)
             wait_exit(identity, GRACE_SECONDS)
-        _end_group(child.pid)  # before the program is reaped: until then its number is nobody else's
+        _end_group(child.pid)  # before the program is reaped: until then nobody else has its PID
         _looking.discard(child.pid)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GONE_SECONDS)
     output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
-    late, truncated = not in_time, streams[0].is_truncated
-    return ProgramResult(tuple(words), child.returncode, output, errors, time.monotonic() - begun, late, truncated)
+    seconds, truncated = time.monotonic() - started, streams[0].left_out > 0
+    return ProgramResult(tuple(words), child.returncode, output, errors, seconds, not in_time, truncated)
 
 
 _looking: set[int] = set()
@@ -114,14 +119,14 @@ def _end_all() -> None:
 
 
 def _start(
-    words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, asked: bool
+    words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, has_input: bool
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 (a list of words, and no shell)
             list(words),
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.PIPE if asked else subprocess.DEVNULL,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             close_fds=True,
@@ -135,12 +140,6 @@ def _start(
         raise ProgramError(f"{words[0]} can't run: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _feed(pipe: IO[bytes], given: bytes) -> None:
-    """Write a program's input. It isn't an error if the program has ended or doesn't read."""
-    with contextlib.suppress(OSError), pipe:
-        pipe.write(given)
-
-
 class _Stream(threading.Thread):
     """Reads a pipe to its end and keeps its beginning and its end. The writer never waits."""
 
@@ -148,39 +147,31 @@ class _Stream(threading.Thread):
         super().__init__(name="program-output", daemon=True)
         self._pipe = pipe
         self._half = max(keep_bytes // 2, 1)
-        self._first, self._last, self._left_out = bytearray(), bytearray(), 0
+        self._first, self._last, self.left_out = bytearray(), bytearray(), 0
         self.start()
 
     def run(self) -> None:
         with self._pipe as pipe:
-            for chunk in _chunks(pipe):
+            while chunk := os.read(pipe.fileno(), CHUNK):
                 room = self._half - len(self._first)
                 self._first += chunk[:room]
                 self._last += chunk[room:]
-                over = len(self._last) - self._half
-                if over > 0:
-                    self._left_out += over
-                    del self._last[:over]
-
-    @property
-    def is_truncated(self) -> bool:
-        return self._left_out > 0
+                surplus = len(self._last) - self._half
+                if surplus > 0:
+                    self.left_out += surplus
+                    del self._last[:surplus]
 
     def text(self, undecodable: str) -> str:
         """The output. It doesn't wait for processes outside the group, which may keep the pipe open forever."""
         self.join(GONE_SECONDS)
-        first, last, left_out = bytes(self._first), bytes(self._last), self._left_out
+        first, last, left_out = bytes(self._first), bytes(self._last), self.left_out
         if not left_out:
             return (first + last).decode(errors=undecodable)
         # Whole lines, where there are any: half a secret couldn't be masked.
-        first, last = first[: first.rfind(b"\n") + 1] or first, last[last.find(b"\n") + 1 :] or last
-        left_out += len(self._first) - len(first) + len(self._last) - len(last)
+        start, end = first[: first.rfind(b"\n") + 1] or first, last[last.find(b"\n") + 1 :] or last
+        left_out += len(first) - len(start) + len(last) - len(end)
         middle = f"\n… {left_out} bytes left out …\n"
-        return first.decode(errors=undecodable).rstrip("\n") + middle + last.decode(errors=undecodable)
-
-
-def _chunks(pipe: IO[bytes]) -> Iterable[bytes]:
-    return iter(lambda: os.read(pipe.fileno(), CHUNK), b"")
+        return start.decode(errors=undecodable).rstrip("\n") + middle + end.decode(errors=undecodable)
 
 
 if sys.platform == "win32":
@@ -194,9 +185,9 @@ if sys.platform == "win32":
 
         with contextlib.suppress(psutil.Error):
             program = psutil.Process(pid)
-            for each in (*program.children(recursive=True), program):
+            for member in (*program.children(recursive=True), program):
                 with contextlib.suppress(psutil.Error):
-                    each.kill()
+                    member.kill()
 
 else:
 

@@ -14,13 +14,13 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from supervisor_core.host.network import PORTS, Network, NetworkError, causes_of, certificate_problem
 from supervisor_core.version import __version__
 
 if TYPE_CHECKING:
-    from requests import Response, Session
+    from requests import Session
 
 CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 """The time limits for a connection, and for each piece of a response."""
@@ -28,7 +28,6 @@ CONNECT_SECONDS, READ_SECONDS = 5.0, 10.0
 MOST_REDIRECTS = 3
 USER_AGENT = f"supervisor-chatops/{__version__}"
 
-_MOVED = frozenset({301, 302, 303, 307, 308})
 _TUNNEL = re.compile(r"Tunnel connection failed: (\d{3})\b")
 
 logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it writes whole addresses
@@ -60,7 +59,8 @@ def send_request(
     A redirect is followed within the same host, never down from TLS. With a body, none is followed: it's for the
     configured address alone."""
     with _in_words(), _session(network) as session:
-        for _ in range(MOST_REDIRECTS + 1):
+        redirects_left = MOST_REDIRECTS if body is None else 0
+        while True:
             proxy = network.proxy(url)
             with session.request(
                 method,
@@ -72,21 +72,12 @@ def send_request(
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                text = _beginning(response, excerpt) if excerpt else ""
-                answer = HttpResponse(response.status_code, response.headers.get("Retry-After", ""), text)
-                location = response.headers.get("Location", "")
-            if answer.status not in _MOVED or body is not None or not location:
-                return answer
-            target = urljoin(url, location)
-            if not is_same_host(url, target):
-                return answer
-            url = target
-        return answer
-
-
-def _beginning(response: Response, most: int) -> str:
-    """The first bytes of a body."""
-    return bytes(response.raw.read(most, decode_content=True)).decode(errors="replace")
+                target = urljoin(url, response.headers["Location"]) if response.is_redirect else ""
+                if not redirects_left or not is_same_host(url, target):
+                    content = response.raw.read(excerpt, decode_content=True) if excerpt else b""
+                    text = bytes(content).decode(errors="replace")
+                    return HttpResponse(response.status_code, response.headers.get("Retry-After", ""), text)
+                url, redirects_left = target, redirects_left - 1
 
 
 def _session(network: Network) -> Session:
@@ -118,12 +109,8 @@ def is_same_host(url: str, target: str) -> bool:
     here, there = urlsplit(url), urlsplit(target)
     if not there.hostname or here.hostname != there.hostname:
         return False
-    upgraded = (_door(here), _door(there)) == (("http", 80), ("https", 443))
-    return upgraded or _door(here) == _door(there)
-
-
-def _door(parts: SplitResult) -> tuple[str, int | None]:
-    return parts.scheme, parts.port or PORTS.get(parts.scheme)
+    old, new = ((parts.scheme, parts.port or PORTS.get(parts.scheme)) for parts in (here, there))
+    return old == new or (old, new) == (("http", 80), ("https", 443))
 
 
 @contextlib.contextmanager
@@ -151,11 +138,11 @@ def _in_words() -> Iterator[None]:
 
 def _cause(error: BaseException) -> str:
     """The system's text for an error, without the address."""
-    for found in causes_of(error):
-        if isinstance(found, socket.gaierror):
+    for cause in causes_of(error):
+        if isinstance(cause, socket.gaierror):
             return ": unknown hostname"
-        if isinstance(found, OSError) and isinstance(found.errno, int) and not isinstance(found, ssl.SSLError):
-            return f": {os.strerror(found.errno)}"
+        if isinstance(cause, OSError) and isinstance(cause.errno, int) and not isinstance(cause, ssl.SSLError):
+            return f": {os.strerror(cause.errno)}"
     return ""
 
 

@@ -42,16 +42,17 @@ class EventFiles:
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
         """All lines, newest first; with `unfinished`, also the text after the last line end.
 
-        Lines that are written after the first one was taken from here are left to `new_lines`, so that none is lost.
+        Lines that are written after the first one was taken are left to `new_lines`, so that none is lost.
         """
         self.begun = False
         for file, facts in self._from_the_newest():
-            end = facts.st_size
+            lines = _backwards(file, facts.st_size)
             if not self.begun:
-                self.begun, whole = True, _end_of_lines(file, end)
-                self._last = _look(file, facts, whole)
-                end = end if unfinished else whole
-            yield from filter(None, _backwards(file, end))
+                self.begun, last = True, next(lines)
+                self._last = _look(file, facts, facts.st_size - len(last))
+                if unfinished and last:
+                    yield last
+            yield from filter(None, lines)
 
     def new_lines(self) -> list[bytes]:
         """The whole lines that are new since the last look, oldest first, also of files rotated away meanwhile."""
@@ -94,7 +95,7 @@ class EventFiles:
         ends = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
         numbers = {int(end) for end in ends if end.isascii() and end.isdigit()}
         yield self.path
-        for number in sorted({1} | numbers | {each + 1 for each in numbers}):  # the next one: a rotation may come
+        for number in sorted({1} | numbers | {number + 1 for number in numbers}):  # the next one: a rotation may come
             yield f"{self.path}.{number}"
 
 
@@ -112,30 +113,17 @@ def _head(file: BinaryIO) -> bytes:
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
-    """The lines before `end`, last line first, read block by block."""
-    begun: list[bytes] = []  # of the line whose beginning is not read yet, the last part first
+    """The text after the last line end, then the lines before it, last line first, read block by block."""
+    parts: list[bytes] = []  # of the line whose beginning isn't read yet, the last part first
     while end > 0:
         start = max(end - BLOCK_BYTES, 0)
         file.seek(start)
         head, *lines = file.read(end - start).split(b"\n")
         end = start
         if lines:
-            begun.append(lines.pop())
-            yield b"".join(reversed(begun))
+            parts.append(lines.pop())
+            yield b"".join(reversed(parts))
             yield from reversed(lines)
-            begun = []
-        begun.append(head)
-    yield b"".join(reversed(begun))
-
-
-def _end_of_lines(file: BinaryIO, size: int) -> int:
-    """The end of the last whole line."""
-    end = size
-    while end > 0:
-        start = max(end - BLOCK_BYTES, 0)
-        file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
+            parts = []
+        parts.append(head)
+    yield b"".join(reversed(parts))

@@ -39,10 +39,6 @@ _FRAME = re.compile(r"^\s+|^$")
 _FILE = re.compile(r"""^\s*File "([^"]+)", line [0-9]+""")
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(:|$)")
 _NUMBERS = re.compile(r"[0-9]+")
-_WHERE_TIMES_STAND = 80
-"""Characters from the beginning of a line."""
-
-
 _START = re.compile(r"--- ([0-9-]{10}T[0-9:.]+Z) starting [A-Za-z0-9.-]+ ---")
 
 
@@ -66,7 +62,7 @@ def lines_of_run(lines: Sequence[str], began: datetime, next_began: datetime | N
     `next_began` is the start after it, where there was one. Lines that may be another process's are left out.
     """
     starts = [(number, at) for number, line in enumerate(lines) if (at := start_time(line)) is not None]
-    own = next((place for place, (_, at) in enumerate(starts) if at == began), None)
+    own = next((index for index, (_, at) in enumerate(starts) if at == began), None)
     if own is not None:
         end = starts[own + 1][0] if own + 1 < len(starts) else len(lines)
         return list(lines[starts[own][0] + 1 : end])
@@ -93,15 +89,15 @@ def lines_between(lines: Sequence[str], began: datetime, next_began: datetime | 
 
 def important_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
     """The errors and the last traceback's end, each kind once; nothing older than `since`."""
-    found: dict[str, tuple[int, str]] = {}
+    newest: dict[str, tuple[int, str]] = {}
     last = _last_traceback(lines)
     for number, line in _recent(lines, since):
         if number == last or (_BAD.search(line) and not line[:1].isspace()):
-            # The same but for its figures is the same; the newest of them stands for all.
-            found[_NUMBERS.sub("0", _without_time(line))] = (number, line)
-    chosen = sorted(found.values())
-    kept = chosen[-MOST:]
-    end = [each for each in chosen if each[0] == last]
+            kind = _NUMBERS.sub("0", _MOMENT.sub("", line, count=1))  # lines that only differ by figures are one kind
+            newest[kind] = number, line
+    errors = sorted(newest.values())
+    kept = errors[-MOST:]
+    end = [error for error in errors if error[0] == last]
     if end and end[0] not in kept:  # it says more than the newest of many errors
         kept = [*end, *kept[1:]]
     return tuple(one_line(line.strip(), LONGEST) for _, line in kept)
@@ -109,32 +105,29 @@ def important_lines(lines: Sequence[str], since: datetime | None = None) -> tupl
 
 def newest_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
     """The last lines that aren't blank; none that is older than `since`."""
-    found = [line for _, line in _recent(lines, since) if line.strip()]
-    return tuple(one_line(line.strip(), LONGEST) for line in found[-NEWEST:])
+    recent = [line for _, line in _recent(lines, since) if line.strip()]
+    return tuple(one_line(line.strip(), LONGEST) for line in recent[-NEWEST:])
 
 
 def last_error(lines: Sequence[str], since: datetime | None = None) -> str:
     """The end of the last traceback, such as `ValueError: no such archive`; empty if there is none."""
-    number = _last_traceback(lines)
-    if number is None or all(each != number for each, _ in _recent(lines, since)):
-        return ""
-    return one_line(lines[number].strip(), LONGEST)
+    end = _last_traceback(lines, since)
+    return "" if end is None else one_line(lines[end].strip(), LONGEST)
 
 
 def traceback_files(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
     """The files in the last traceback, innermost last; none if it is older than `since`."""
-    end = _last_traceback(lines)
-    if end is None or all(each != end for each, _ in _recent(lines, since)):
+    end = _last_traceback(lines, since)
+    if end is None:
         return ()
     begin = max((number for number in range(end) if TRACEBACK in lines[number]), default=end)
     return tuple(match[1] for line in lines[begin:end] if (match := _FILE.match(line)))
 
 
-def newest_match(lines: Sequence[str], words: re.Pattern[str], since: datetime | None = None) -> str:
-    """The newest line with these words; empty if no line has them."""
-    return next(
-        (one_line(line.strip(), LONGEST) for _, line in reversed(list(_recent(lines, since))) if words.search(line)), ""
-    )
+def newest_match(lines: Sequence[str], pattern: re.Pattern[str], since: datetime | None = None) -> str:
+    """The newest line that the pattern matches; empty if there is none."""
+    recent = reversed(list(_recent(lines, since)))
+    return next((one_line(line.strip(), LONGEST) for _, line in recent if pattern.search(line)), "")
 
 
 def _recent(lines: Sequence[str], since: datetime | None) -> Iterator[tuple[int, str]]:
@@ -147,23 +140,21 @@ def _recent(lines: Sequence[str], since: datetime | None) -> Iterator[tuple[int,
             yield number, line
 
 
-def _last_traceback(lines: Sequence[str]) -> int | None:
+def _last_traceback(lines: Sequence[str], since: datetime | None = None) -> int | None:
     """The number of the line in which the newest traceback ends: the first below it that is not one of its frames."""
-    for start in range(len(lines) - 1, -1, -1):
-        if TRACEBACK not in lines[start]:
-            continue
+    start = max((number for number, line in enumerate(lines) if TRACEBACK in line), default=len(lines))
+    for number in range(start + 1, len(lines)):
         margin = len(lines[start]) - len(lines[start].lstrip())
-        for number in range(start + 1, len(lines)):
-            line = lines[number][margin:] if lines[number][:margin].isspace() else lines[number]
-            if not _FRAME.match(line):
-                return number if _EXCEPTION.match(line) else None
-        return None
+        line = lines[number][margin:] if lines[number][:margin].isspace() else lines[number]
+        if not _FRAME.match(line):
+            is_recent = since is None or any(number == recent for recent, _ in _recent(lines, since))
+            return number if _EXCEPTION.match(line) and is_recent else None
     return None
 
 
 def _moment(line: str) -> datetime | None:
-    """The time of a line that states it with a zone."""
-    match = _MOMENT.search(line, 0, _WHERE_TIMES_STAND)
+    """The time of a line that states it with a zone, near its beginning."""
+    match = _MOMENT.search(line, 0, 80)
     if match is None or match[3] is None:
         return None
     zone = match[3] if match[3] == "Z" or ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
@@ -171,10 +162,6 @@ def _moment(line: str) -> datetime | None:
         return datetime.fromisoformat(f"{match[1].replace(' ', 'T')}{zone}").astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _without_time(line: str) -> str:
-    return _MOMENT.sub("", line, count=1)
 
 
 READ_BYTES = 256 * 1024
@@ -204,13 +191,8 @@ def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) ->
 def last_lines(end: FileEnd, count: int, masking: Masking) -> Tail:
     """The last lines, masked, each on one line. Secrets are masked before anything is cut off."""
     text = masking.text(end.data.decode(errors="replace"))
-    if end.cut:
-        text = _whole_lines(text, masking.longest)
+    if end.cut:  # start at the first whole line; in a single line, where no second half of a secret can be
+        _, _, after = text.partition("\n")
+        text = after or text[masking.longest :]
     lines = text.removesuffix("\n").split("\n")[-count:] if text else []
     return Tail([one_line(line.rstrip("\r"), LONGEST_LINE) for line in lines], end.size)
-
-
-def _whole_lines(text: str, longest_secret: int) -> str:
-    """The text from its first whole line on; of a single line, the part that can't be the second half of a secret."""
-    _, found, rest = text.partition("\n")
-    return rest if found and rest else text[longest_secret:]

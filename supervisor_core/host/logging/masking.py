@@ -22,7 +22,7 @@ SHORTEST = 4
 # than the password goes, which is the better mistake. The lengths are bounds for the work, not for passwords.
 _IN_ADDRESS = re.compile(r"(://)(?:[^\s\"'<>/]{0,500}|[^\s\"'<>/:@]{0,100}:[^\s\"'<>]{0,500})@")
 
-# A token out of a file that only its own program reads is known by its looks.
+# A token from a file that only its own program reads.
 _SLACK_TOKEN = re.compile(r"\bx(?:ox[a-z]|app)-[A-Za-z0-9.-]{8,}")
 
 
