@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -43,14 +44,10 @@ SYNCS_AT_ONCE = 8
 """The files that are synced at the same time: the disk then writes its journal once for several."""
 
 
-def _flags(*names: str) -> int:
-    """The flags that this system knows, combined."""
-    return sum(getattr(os, name, 0) for name in names)
-
-
-OPEN_FILE = _flags("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
-OPEN_FOLDER = os.O_RDONLY | _flags("O_PATH", "O_DIRECTORY", "O_CLOEXEC")
-LIST_FOLDER = os.O_RDONLY | _flags("O_DIRECTORY", "O_CLOEXEC")
+_NO_FOLLOW, _CLOSE_ON_EXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
+_OPEN_FILE = _NO_FOLLOW | _CLOSE_ON_EXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_LIST_FOLDER = os.O_RDONLY | _CLOSE_ON_EXEC | getattr(os, "O_DIRECTORY", 0)
+_OPEN_FOLDER = _LIST_FOLDER | getattr(os, "O_PATH", 0)
 
 
 class FileEnd(NamedTuple):
@@ -77,7 +74,7 @@ class OpenFolder:
         facts = path.stat()
         if not stat.S_ISDIR(facts.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
-        descriptor = os.open(path, OPEN_FOLDER) if BY_DESCRIPTOR else None
+        descriptor = os.open(path, _OPEN_FOLDER) if BY_DESCRIPTOR else None
         return cls(path, shared=shared, descriptor=descriptor, owner=facts.st_uid)
 
     def close(self) -> None:
@@ -104,7 +101,7 @@ class OpenFolder:
             if not stat.S_ISDIR(facts.st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             if BY_DESCRIPTOR:
-                descriptor = os.open(name, OPEN_FOLDER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+                descriptor = os.open(name, _OPEN_FOLDER | _NO_FOLLOW, dir_fd=self._descriptor)
         return OpenFolder(self.path / name, shared=self._shared, descriptor=descriptor, owner=self._owner)
 
     def look(self, name: str) -> os.stat_result:
@@ -113,19 +110,18 @@ class OpenFolder:
             return os.stat(self._at(name), follow_symlinks=False, dir_fd=self._descriptor)
 
     def names(self) -> list[str]:
-        with self._listing() as listed:
-            return os.listdir(listed)
+        with self._listing() as folder:
+            return os.listdir(folder)
 
     def entries(self) -> Iterator[os.DirEntry[str]]:
         """Every name in the folder, to be asked with `follow_symlinks=False` before the next one comes."""
-        with self._listing() as listed, os.scandir(listed) as entries:
+        with self._listing() as folder, os.scandir(folder) as entries:
             yield from entries
 
     def allows(self, access: int) -> bool:
-        """True where we have these rights (`os.W_OK` and so on) in the folder."""
-        if self._descriptor is None:
-            return os.access(self.path, access)
-        return os.access(".", access, dir_fd=self._descriptor)
+        """True if we have these rights (`os.W_OK` and so on) in the folder."""
+        path = self.path if self._descriptor is None else "."
+        return os.access(path, access, dir_fd=self._descriptor)
 
     def probe(self) -> None:
         """Write a file and remove it: a full or read-only drive has the same rights as any other."""
@@ -185,15 +181,14 @@ class OpenFolder:
         """
         from supervisor_core.common.threads import DaemonThreads
 
-        at_once = SYNCS_AT_ONCE if len({name for name, _ in files}) == len(files) else 1
-        threads = DaemonThreads("sync", at_once, idle_seconds=0)  # a drive that hangs keeps them
+        parallel = SYNCS_AT_ONCE if len(dict(files)) == len(files) else 1
+        threads = DaemonThreads("sync", parallel, idle_seconds=0)  # a drive that hangs keeps them
         write, deadline = partial(self.write, mode=mode, only_writer=True, synced=False), time.monotonic() + seconds
         errors: list[BaseException | None] = []
-        for start in range(0, len(files), at_once):
+        for start in range(0, len(files), parallel):
             if errors and time.monotonic() > deadline:
                 break
-            batch = [threads.submit(write, *file) for file in files[start : start + at_once]]
-            for future in batch:
+            for future in [threads.submit(write, *file) for file in files[start : start + parallel]]:
                 errors.append(future.exception())
                 if crash_point and errors[-1] is None:
                     crashpoints.reach(crash_point)
@@ -214,11 +209,11 @@ class OpenFolder:
         with contextlib.suppress(FileNotFoundError):
             facts = self.look(name)
             if stat.S_ISREG(facts.st_mode) and facts.st_size > 0 and facts.st_size + len(data) > max_bytes:
-                self.remove(f"{name}.{backups}" if backups else name)
-                for number in range(backups - 1, -1, -1):
+                names = [name, *(f"{name}.{number}" for number in range(1, backups + 1))]
+                self.remove(names[-1])
+                for name_before, name_after in reversed(list(pairwise(names))):
                     with contextlib.suppress(FileNotFoundError):
-                        older = f"{name}.{number}" if number else name
-                        self.rename(older, self, f"{name}.{number + 1}")
+                        self.rename(name_before, self, name_after)
         with self.opened(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, mode, own=True) as descriptor:
             if os.fstat(descriptor).st_size == 0:
                 set_mode(descriptor, mode)
@@ -272,7 +267,7 @@ class OpenFolder:
             with contextlib.suppress(FileNotFoundError):
                 self._check(name, self.look(name), own=False)  # to open a device can already have an effect
             try:
-                descriptor = os.open(self._at(name), flags | OPEN_FILE, mode, dir_fd=self._descriptor)
+                descriptor = os.open(self._at(name), flags | _OPEN_FILE, mode, dir_fd=self._descriptor)
             except OSError as error:
                 if error.errno == errno.ELOOP:
                     raise refused(self.path / name, "is a symbolic link") from None
@@ -283,18 +278,20 @@ class OpenFolder:
                 self._check(name, os.fstat(descriptor), own=own)
                 yield descriptor
             finally:
-                os.close(descriptor)  # on a network drive this is where a full disk is told
+                os.close(descriptor)  # a network drive reports a full disk here
 
     def _check(self, name: str, facts: os.stat_result, *, own: bool) -> None:
-        path = self.path / name
+        problem = ""
         if is_link(facts):
-            raise refused(path, "is a symbolic link")
-        if not stat.S_ISREG(facts.st_mode):
-            raise refused(path, "isn't a regular file")
-        if self._shared and facts.st_nlink > 1:
-            raise refused(path, "has a second name (hard link)")
-        if own and sys.platform != "win32" and facts.st_uid not in {os.geteuid(), self._owner}:
-            raise refused(path, f"belongs to another user (uid {facts.st_uid})")
+            problem = "is a symbolic link"
+        elif not stat.S_ISREG(facts.st_mode):
+            problem = "isn't a regular file"
+        elif self._shared and facts.st_nlink > 1:
+            problem = "has a second name (hard link)"
+        elif own and sys.platform != "win32" and facts.st_uid not in {os.geteuid(), self._owner}:
+            problem = f"belongs to another user (uid {facts.st_uid})"
+        if problem:
+            raise refused(self.path / name, problem)
 
     def _write_new(self, name: str, data: bytes, mode: int) -> None:
         """Write a file whose name is free; after a failure it's gone."""
@@ -320,7 +317,7 @@ class OpenFolder:
             yield self.path
             return
         with self._naming(""):
-            descriptor = os.open(".", LIST_FOLDER, dir_fd=self._descriptor)
+            descriptor = os.open(".", _LIST_FOLDER, dir_fd=self._descriptor)
             try:
                 yield descriptor
             finally:
