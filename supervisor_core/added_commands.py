@@ -30,10 +30,10 @@ from supervisor_core.workers.restarts.policy import signal_name
 MOST_BYTES = 1024 * 1024
 """The most bytes of an output, half from its beginning and half from its end."""
 
-SHOWN = 2500
+KEPT_CHARACTERS = 2500
 """The characters of an output that its outcome keeps."""
 
-SHOWN_LINES = 40
+KEPT_LINES = 40
 MOST_COLUMNS, LONGEST_CELL = 12, 60
 LAST_LINES = 5
 """The lines of an error that its outcome keeps."""
@@ -94,16 +94,16 @@ def longest_run(timeout: float) -> float:
 
 def _run_program(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
     timeout = planned.extension.timeout
-    done = run_command(planned.argv, cwd=planned.folder, env=planned.env, timeout=timeout, keep_bytes=MOST_BYTES)
-    error, code = "", done.exit_code
-    if done.timed_out:
+    result = run_command(planned.argv, cwd=planned.folder, env=planned.env, timeout=timeout, keep_bytes=MOST_BYTES)
+    error, code = "", result.exit_code
+    if result.timed_out:
         killed, limit = "was killed" if code is not None else "couldn't be killed", format_span(timeout)
         error = f"{job.command} {killed}: it ran for more than {limit}. To allow more, change its timeout."
     elif code:
         error = f"{job.command} crashed ({signal_name(-code)})." if code < 0 else f"{job.command} exited (code {code})."
-    if error and (last := last_lines(done.errors or done.output, masking_of(host.config))):
+    if error and (last := last_lines(result.errors or result.output, masking_of(host.config))):
         error = f"{error}\n{last}"
-    return _Result(error, "", done.output, done.truncated, done.exit_code)
+    return _Result(error, "", result.output, result.truncated, result.exit_code)
 
 
 def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
@@ -115,9 +115,9 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
 
     def run(argv: Sequence[str]) -> ProgramOutput:
         """Run a program for the plug-in, until the time of its command is over."""
-        left = max(deadline - time.monotonic(), 0.1)
-        done = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=left, keep_bytes=MOST_BYTES)
-        return ProgramOutput(done.exit_code, done.output, done.errors, done.timed_out)
+        remaining = max(deadline - time.monotonic(), 0.1)
+        result = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=remaining, keep_bytes=MOST_BYTES)
+        return ProgramOutput(result.exit_code, result.output, result.errors, result.timed_out)
 
     internal = {parameter.name for parameter in planned.definition.unseen}
     call = CommandCall(
@@ -131,9 +131,9 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
         run,
         host.progress,
     )
-    calling = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
+    future = DaemonThreads("plug-in", 1, idle_seconds=0).submit(function, call)
     try:
-        result = calling.result(limit + REPORTING_SECONDS)
+        result = future.result(limit + REPORTING_SECONDS)
     except FutureTimeout:
         return _Result(f"{job.command} isn't finished after {format_span(limit)}. Its function may still be running.")
     except SupervisorError as error:
@@ -150,18 +150,18 @@ class Printed:
     """An output without secrets and control characters."""
 
     whole: str
-    shown: str
+    excerpt: str
     rows: tuple[tuple[str, ...], ...] = ()
     """The shown rows of a table, its headings first."""
 
     @property
     def is_cut(self) -> bool:
         """True if only a part is shown."""
-        return len(self.shown) < len(self.whole)
+        return len(self.excerpt) < len(self.whole)
 
     def as_json(self) -> dict[str, Any]:
         rows = {"rows": [list(row) for row in self.rows]} if self.rows else {}
-        return {"text": self.shown, "cut": self.is_cut, **rows}
+        return {"text": self.excerpt, "cut": self.is_cut, **rows}
 
 
 def as_text(output: str | Sequence[Sequence[object]], masking: Masking) -> Printed:
@@ -184,8 +184,8 @@ def as_table(output: str | Sequence[Sequence[object]], masking: Masking) -> Prin
         for row in cells
     )
     whole = "\n".join(aligned)
-    shown = _beginning(whole)
-    return Printed(whole, shown, tuple(cells[: len(shown.splitlines())]))
+    excerpt = _beginning(whole)
+    return Printed(whole, excerpt, tuple(cells[: len(excerpt.splitlines())]))
 
 
 def _width(text: str) -> int:
@@ -206,7 +206,7 @@ def _clean(text: str, masking: Masking) -> str:
 
 def _beginning(text: str) -> str:
     """The first lines, as many as an outcome keeps."""
-    lines = text.splitlines()[:SHOWN_LINES]
-    while len(lines) > 1 and sum(len(line) + 1 for line in lines) > SHOWN:
+    lines = text.splitlines()[:KEPT_LINES]
+    while len(lines) > 1 and sum(len(line) + 1 for line in lines) > KEPT_CHARACTERS:
         lines.pop()
-    return "\n".join(lines)[:SHOWN]
+    return "\n".join(lines)[:KEPT_CHARACTERS]

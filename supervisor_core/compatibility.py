@@ -281,10 +281,10 @@ def main(args: Sequence[str] | None = None) -> int:
     `--worker-id` is `OrionMX` if it's left out, and `--config` is `config.dev.yaml` if there is one here.
     """
     options = list(sys.argv[1:] if args is None else args)
-    given = {option.partition("=")[0] for option in options}
-    if not given & {"--worker-id", "-h", "--help"}:
+    flags = {option.partition("=")[0] for option in options}
+    if not flags & {"--worker-id", "-h", "--help"}:
         options += ["--worker-id", WORKER]
-    if "--config" not in given and not os.environ.get("SUPERVISOR_CONFIG") and Path(CONFIG).exists():
+    if "--config" not in flags and not os.environ.get("SUPERVISOR_CONFIG") and Path(CONFIG).exists():
         options += ["--config", CONFIG]
     try:
         return 0 if cli.main(["once", *options]) == 0 else 1
@@ -360,11 +360,11 @@ def run_command(cmd: Sequence[str], cwd: str | Path | None = None, timeout_secon
     As in a shell, the code is 124 after the timeout, and 127 if the program can't be run.
     """
     try:
-        done = programs.run_command(cmd, cwd=Path(cwd) if cwd else None, timeout=timeout_seconds)
+        result = programs.run_command(cmd, cwd=Path(cwd) if cwd else None, timeout=timeout_seconds)
     except (SupervisorError, OSError) as error:
         return {"returncode": NOT_RUN, "stdout": "", "stderr": str(error)}
-    code = TIMED_OUT if done.timed_out else done.exit_code
-    return {"returncode": code, "stdout": done.output, "stderr": done.errors}
+    code = TIMED_OUT if result.timed_out else result.exit_code
+    return {"returncode": code, "stdout": result.output, "stderr": result.errors}
 
 
 def write_supervisor_heartbeat_file(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from supervisor_core.common.errors import UsageError
 
-MOST = 100  # characters of an expression
+MAX_LENGTH = 100  # characters of an expression
 EXAMPLE = '"0 3 * * 1-5", or words such as "daily 03:00", "weekdays 08:30", "every 15 minutes"'
 
 _CLOCK = re.compile(r"(?:(.+?) )?(?:at )?(?:([01]?[0-9]|2[0-3]):([0-5][0-9])|noon|midnight)", re.ASCII)
@@ -33,10 +33,10 @@ def parse_cron(text: str) -> str:
     """The five fields of an expression or of its words."""
     from cronsim import CronSim, CronSimError
 
-    if len(text) > MOST:
-        raise CronError(f"The cron expression has {len(text)} characters; at most {MOST} are allowed.")
-    words = " ".join(text.lower().removeprefix("@").split())
-    expression = _from_words(words) or " ".join(text.split())
+    if len(text) > MAX_LENGTH:
+        raise CronError(f"The cron expression has {len(text)} characters; at most {MAX_LENGTH} are allowed.")
+    phrase = " ".join(text.lower().removeprefix("@").split())
+    expression = _parse_phrase(phrase) or " ".join(text.split())
     if expression.count(" ") != 4:
         raise CronError(
             f"{text[:40]!a} isn't a schedule. Use five fields (minute, hour, day, month, weekday). Example: {EXAMPLE}."
@@ -59,28 +59,28 @@ def cron_in_words(expression: str) -> str:
         return "every hour"
     if step := re.fullmatch(r"(\*/([0-9]+) \*|0 \*/([0-9]+)) \* \* \*", expression):
         return f"every {step[2]} minutes" if step[2] else f"every {step[3]} hours"
-    words = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
-    return f"{words[:1].lower()}{words[1:]}" if len(words) <= MOST else expression
+    phrase = CronSim(expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
+    return f"{phrase[:1].lower()}{phrase[1:]}" if len(phrase) <= MAX_LENGTH else expression
 
 
-def _from_words(words: str) -> str | None:
+def _parse_phrase(phrase: str) -> str | None:
     """The five fields that the words mean; None for other words."""
-    if words in _OFTEN:
-        return _OFTEN[words]
-    if words in _DAYS:
-        return f"0 0 {_DAYS[words]}"
-    if every := _EVERY.fullmatch(words):
+    if phrase in _OFTEN:
+        return _OFTEN[phrase]
+    if phrase in _DAYS:
+        return f"0 0 {_DAYS[phrase]}"
+    if every := _EVERY.fullmatch(phrase):
         number, is_hours = int(every[1]), every[2].startswith("h")
-        divisors = [each for each in range(1, 24 if is_hours else 60) if (24 if is_hours else 60) % each == 0]
+        divisors = [divisor for divisor in range(1, 24 if is_hours else 60) if (24 if is_hours else 60) % divisor == 0]
         if number not in divisors:
             raise CronError(
-                f"{words.capitalize()} doesn't divide {'a day' if is_hours else 'an hour'} evenly. "
+                f"{phrase.capitalize()} doesn't divide {'a day' if is_hours else 'an hour'} evenly. "
                 f"Use {', '.join(map(str, divisors))}."
             )
         step = "*" if number == 1 else f"*/{number}"
         return f"0 {step} * * *" if is_hours else f"{step} * * * *"
-    clock = _CLOCK.fullmatch(words)
+    clock = _CLOCK.fullmatch(phrase)
     if clock is None or clock[1] not in _DAYS:
         return None
-    hour = int(clock[2]) if clock[2] else 12 if words.endswith("noon") else 0
+    hour = int(clock[2]) if clock[2] else 12 if phrase.endswith("noon") else 0
     return f"{int(clock[3] or 0)} {hour} {_DAYS[clock[1]]}"

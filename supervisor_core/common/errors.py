@@ -25,20 +25,20 @@ MarkedText = tuple[str, ...]
 """A sentence or two; `Verbatim` parts are shown as code."""
 
 
-def in_shell(words: MarkedText) -> str:
+def in_shell(text: MarkedText) -> str:
     """Render for a terminal, where commands start with `supervisor`."""
-    return "".join(f"`{as_in_shell(word)}`" if isinstance(word, Verbatim) else word for word in words)
+    return "".join(f"`{as_in_shell(part)}`" if isinstance(part, Verbatim) else part for part in text)
 
 
-def as_in_shell(word: Verbatim) -> str:
+def as_in_shell(part: Verbatim) -> str:
     """A word as it's typed in a terminal."""
-    if not isinstance(word, CommandText):
-        return str(word)
-    if _SAFE_IN_SHELL.issuperset(word) and not word.startswith("audit "):  # `supervisor audit` takes options instead
-        return f"supervisor {word}"
+    if not isinstance(part, CommandText):
+        return str(part)
+    if _SAFE_IN_SHELL.issuperset(part) and not part.startswith("audit "):  # `supervisor audit` takes options instead
+        return f"supervisor {part}"
     import shlex  # late: every error imports this module, and most are never shown
 
-    return f"supervisor send {shlex.quote(word)}"
+    return f"supervisor send {shlex.quote(part)}"
 
 
 class SupervisorError(Exception):
@@ -89,5 +89,5 @@ def describe(error: BaseException) -> str:
     """Describe an exception in one line: a `SupervisorError` by its message, any other with its type."""
     if isinstance(error, SupervisorError):
         return str(error)
-    kind, words = type(error).__name__, " ".join(str(error).split())
-    return f"{kind}: {words}" if words else kind
+    kind, text = type(error).__name__, " ".join(str(error).split())
+    return f"{kind}: {text}" if text else kind

@@ -240,8 +240,8 @@ class EventBus:
         """
         if maxsize < 1:
             raise ValueError(f"maxsize is {maxsize!r}; a queue holds at least one event")
-        chosen = None if types is None else frozenset(map(EventType, types))
-        subscription = Subscription(self, name, maxsize, chosen)
+        selected = None if types is None else frozenset(map(EventType, types))
+        subscription = Subscription(self, name, maxsize, selected)
         with self._changing:
             subscription.closed = self._closed
             if not self._closed:

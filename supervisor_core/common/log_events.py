@@ -122,4 +122,4 @@ class LogEvent(Enum):
 
 def unknown_pattern(pattern: str) -> bool:
     """True if the pattern matches no event."""
-    return not any(fnmatchcase(name, pattern) for name in (NO_EVENT, *(each.event for each in LogEvent)))
+    return not any(fnmatchcase(name, pattern) for name in (NO_EVENT, *(entry.event for entry in LogEvent)))

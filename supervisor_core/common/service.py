@@ -125,14 +125,14 @@ class Pulse:
     @property
     def last(self) -> datetime | None:
         """The oldest of the loops' last beats; None if none is expected."""
-        return min((moment for _, moment, _ in list(self._beats.values())), default=None)
+        return min((beat_at for _, beat_at, _ in list(self._beats.values())), default=None)
 
     def late(self) -> str:
         """Describe the overdue loops; empty if there are none."""
         now = self._clock()
         return "; ".join(
-            f"{f'{loop}: ' if loop else ''}unresponsive for {now - at:.0f} s, since {moment:%H:%M:%S} UTC"
-            for loop, (at, moment, due) in list(self._beats.items())  # a loop may beat in another thread meanwhile
+            f"{f'{loop}: ' if loop else ''}unresponsive for {now - at:.0f} s, since {beat_at:%H:%M:%S} UTC"
+            for loop, (at, beat_at, due) in list(self._beats.items())  # a loop may beat in another thread meanwhile
             if now > due
         )
 
@@ -246,9 +246,9 @@ class ServiceRunner:
                 finally:
                     await self.service.shut_down()
             except Exception as error:  # the edge of a service: it fails alone
-                message, ours = describe(error), isinstance(error, SupervisorError)
+                message, expected = describe(error), isinstance(error, SupervisorError)
                 about = LogEvent.SERVICE_FAILED.extra(service=self.service.name, error=message)
-                log.error("service %s failed: %s", self.service.name, message, exc_info=not ours, extra=about)  # noqa: TRY400
+                log.error("service %s failed: %s", self.service.name, message, exc_info=not expected, extra=about)  # noqa: TRY400
                 if loop.time() - started > STEADY_SECONDS:
                     delay = FIRST_RETRY_SECONDS
                 self._fail(f"failed; retrying in {delay:.0f} s", message)  # STARTING, RUNNING -> ERROR

@@ -32,12 +32,12 @@ def printable(text: str) -> str:
     return "".join(letter if letter in "\n\t" or letter.isprintable() else escape(letter) for letter in text)
 
 
-def one_line(text: str, most: int) -> str:
+def one_line(text: str, max_length: int) -> str:
     """Fit the text into one line of at most so many characters: escape unprintable ones and cut the rest."""
-    line = text[: most + 1]  # some megabytes must not become many before they are cut
+    line = text[: max_length + 1]  # some megabytes must not become many before they are cut
     if not line.isprintable():
         line = "".join(letter if letter.isprintable() else escape(letter) for letter in line)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
 def escape(character: str) -> str:
@@ -70,9 +70,9 @@ def times(count: int) -> str:
 LONGEST_WORD = 80  # characters: no name here is longer, and hostile text is not worth the arithmetic
 
 
-def close_names(word: str, names: Iterable[str], *, at_least: float = 0.6) -> tuple[str, ...]:
+def close_names(query: str, names: Iterable[str], *, at_least: float = 0.6) -> tuple[str, ...]:
     """The names that a word is close to (another case, a letter or two off), the closest first."""
-    if not word or len(word) > LONGEST_WORD:
+    if not query or len(query) > LONGEST_WORD:
         return ()
     from difflib import get_close_matches  # seldom needed
 
@@ -80,15 +80,15 @@ def close_names(word: str, names: Iterable[str], *, at_least: float = 0.6) -> tu
     for name in names:
         by_key.setdefault(name.casefold(), []).append(name)
     # One wrong letter is half of two.
-    close = get_close_matches(word.casefold(), by_key, n=8, cutoff=0.5 if len(word) == 2 else at_least)
+    close = get_close_matches(query.casefold(), by_key, n=8, cutoff=0.5 if len(query) == 2 else at_least)
     return tuple(name for key in close for name in by_key[key])
 
 
-def nearest(word: str, names: Iterable[str]) -> str | None:
+def nearest(query: str, names: Iterable[str]) -> str | None:
     """The name to suggest for an unknown word; None if it would be a guess."""
     names = list(names)
-    starts = [name for name in names if len(word) >= 3 and name.casefold().startswith(word.casefold())]
-    return next(iter([*starts, *close_names(word, names, at_least=0.66)]), None)
+    starts = [name for name in names if len(query) >= 3 and name.casefold().startswith(query.casefold())]
+    return next(iter([*starts, *close_names(query, names, at_least=0.66)]), None)
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)

@@ -56,7 +56,7 @@ def host_zone() -> str:
     return UNKNOWN
 
 
-def next_after(cron: str, zone: str, moment: datetime) -> datetime:
+def next_after(cron: str, zone: str, at: datetime) -> datetime:
     """Return the first time after this moment, in UTC; raise `UnknownZone` for an unknown zone.
 
     A time that the clocks leave out comes right after the gap, and one that they show twice comes once. Where the hour
@@ -64,6 +64,6 @@ def next_after(cron: str, zone: str, moment: datetime) -> datetime:
     """
     from cronsim import CronSim
 
-    after = require_aware(moment)
+    after = require_aware(at)
     times = (time.astimezone(UTC) for time in CronSim(cron, after.astimezone(zone_of(zone))))
     return next(time for time in times if time > after)

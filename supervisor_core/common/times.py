@@ -12,19 +12,19 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def require_aware(moment: datetime) -> datetime:
+def require_aware(at: datetime) -> datetime:
     """Return the same moment in UTC; raise `ValueError` for a naive one."""
-    if moment.utcoffset() is None:
-        raise ValueError(f"{moment!r} has no time zone; times must be aware UTC")
+    if at.utcoffset() is None:
+        raise ValueError(f"{at!r} has no time zone; times must be aware UTC")
     try:
-        return moment.astimezone(UTC)
+        return at.astimezone(UTC)
     except OverflowError:  # in UTC it would lie before the year 1 or after 9999
-        raise ValueError(f"{moment!r} is out of range in UTC") from None
+        raise ValueError(f"{at!r} is out of range in UTC") from None
 
 
-def to_text(moment: datetime) -> str:
+def to_text(at: datetime) -> str:
     """`2026-02-05T14:30:15.234567Z`: fixed width, so that texts sort as the moments do."""
-    return f"{require_aware(moment).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return f"{require_aware(at).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def from_text(text: str) -> datetime:
@@ -48,18 +48,18 @@ def replace_timestamps(text: str, render: Callable[[datetime], str], before: str
     One of a moment that doesn't exist, as a program may write it, stays as it is.
     """
 
-    def replacement(found: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         try:
-            return render(from_text(found[1]))
+            return render(from_text(match[1]))
         except ValueError:
-            return found[0]
+            return match[0]
 
     return re.sub(rf"{before}({TIMESTAMP})", replacement, text)
 
 
-def compact(moment: datetime) -> str:
+def compact(at: datetime) -> str:
     """`20260205T143015Z`, for file names."""
-    return require_aware(moment).strftime("%Y%m%dT%H%M%SZ")
+    return require_aware(at).strftime("%Y%m%dT%H%M%SZ")
 
 
 MINUTE = 60  # seconds, as are the next three
@@ -81,7 +81,7 @@ _DURATION = re.compile(
     r"(?:([0-9]{1,6})w)?(?:([0-9]{1,6})d)?(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.IGNORECASE
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MOMENT = re.compile(
+_ISO_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:Z|[+-][0-9]{2}:[0-9]{2})?", re.IGNORECASE
 )
 
@@ -97,9 +97,9 @@ def parse_duration(text: str) -> int | None:
 
 def format_duration(seconds: int) -> str:
     """Format whole seconds as the shortest text that `parse_duration` reads."""
-    left, parts = seconds, []
+    seconds_left, parts = seconds, []
     for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")):
-        count, left = divmod(left, size)
+        count, seconds_left = divmod(seconds_left, size)
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0m"
@@ -112,13 +112,13 @@ def parse_since(text: str) -> str | None:
         return format_duration(seconds) if 0 < seconds <= LONGEST else None
     if text.lower() in DAY_NAMES:
         return text.lower()
-    if not (_DATE.fullmatch(text) or _MOMENT.fullmatch(text)):
+    if not (_DATE.fullmatch(text) or _ISO_TIME.fullmatch(text)):
         return None
     try:
-        moment = datetime.fromisoformat(text.upper())
+        at = datetime.fromisoformat(text.upper())
         if _DATE.fullmatch(text):
             return text
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        aware = at if at.tzinfo else at.replace(tzinfo=UTC)
         return f"{aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
     except (ValueError, OverflowError):
         return None
@@ -132,26 +132,26 @@ def since_moment(since: str, now: datetime, zone: tzinfo = UTC) -> datetime:
     if since in DAY_NAMES:
         day = now.astimezone(zone).date() - timedelta(days=DAY_NAMES.index(since))
         since = day.isoformat()
-    moment = datetime.fromisoformat(since)
+    at = datetime.fromisoformat(since)
     try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+        return (at if at.tzinfo else at.replace(tzinfo=zone)).astimezone(UTC)
     except OverflowError:  # the first day there is, east of Greenwich
-        return moment.replace(tzinfo=UTC)
+        return at.replace(tzinfo=UTC)
 
 
 def format_span(seconds: float) -> str:
     """Format a duration in at most two units: `2 min 13 s`, `5 d`."""
     if 0.05 <= seconds < 9.95:
         return f"{seconds:.1f} s"
-    left = max(0, round(seconds))
-    if left < 60:
-        return f"{left} s"
+    seconds_left = max(0, round(seconds))
+    if seconds_left < 60:
+        return f"{seconds_left} s"
     for size, unit, smaller, word in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        count, rest = divmod(left, size)
+        count, remainder = divmod(seconds_left, size)
         if count:
-            more = rest // smaller
-            return f"{count} {unit} {more} {word}" if more and count < 10 else f"{count} {unit}"
-    return f"{left} s"
+            extra = remainder // smaller
+            return f"{count} {unit} {extra} {word}" if extra and count < 10 else f"{count} {unit}"
+    return f"{seconds_left} s"
 
 
 def format_ago(at: datetime, now: datetime) -> str:

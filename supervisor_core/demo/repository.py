@@ -45,7 +45,7 @@ HISTORY: tuple[tuple[str, int, str, tuple[tuple[str, str, str | None], ...]], ..
     ),
 )
 BRANCH = "main"
-KEPT = ("PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC")
+PASSED_ON = ("PATH", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT", "COMSPEC")
 """The environment variables that git gets: the paths of programs and temporary files, and those that Windows needs."""
 
 SCRUBBED = {
@@ -74,7 +74,7 @@ def make_repository(folder: Path) -> Repository:
 
 
 def git_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.upper() in KEPT} | SCRUBBED
+    return {name: value for name, value in os.environ.items() if name.upper() in PASSED_ON} | SCRUBBED
 
 
 def _stream() -> Iterator[str]:
@@ -97,9 +97,9 @@ def _stream() -> Iterator[str]:
             yield f"M 100644 inline {name}\ndata {len(text.encode())}\n{text}\n"
 
 
-def _git(*words: str, cwd: Path | None = None, stdin: bytes = b"") -> None:
+def _git(*arguments: str, cwd: Path | None = None, stdin: bytes = b"") -> None:
     subprocess.run(  # noqa: S603 (our own words)
-        ["git", "-c", f"core.hooksPath={os.devnull}", *words],  # noqa: S607 (the user's git)
+        ["git", "-c", f"core.hooksPath={os.devnull}", *arguments],  # noqa: S607 (the user's git)
         cwd=cwd,
         env=git_environment(),
         input=stdin,

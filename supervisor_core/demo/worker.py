@@ -66,7 +66,9 @@ class Worker:
             elif "stuck" not in self.misbehaving:
                 self.work()
             until = time.monotonic() + self.poll_seconds
-            while (left := until - time.monotonic()) > 0 and not self.stopping.wait(min(left, CONTROL_SECONDS)):
+            while (remaining := until - time.monotonic()) > 0 and not self.stopping.wait(
+                min(remaining, CONTROL_SECONDS)
+            ):
                 self._read_control()
         self.finished.wait(self.closing_seconds)
         self.finished.set()
@@ -122,27 +124,27 @@ class Worker:
         except OSError as error:
             self.log(f"no heartbeat: {error}")
 
-    def misbehave(self, word: str, *more: str) -> None:
+    def misbehave(self, kind: str, *arguments: str) -> None:
         """Misbehave in one of the ways of `MISBEHAVIOURS`."""
-        if word not in MISBEHAVIOURS:
-            self.log(f"unknown word {word!r}; known are {', '.join(MISBEHAVIOURS)}")
+        if kind not in MISBEHAVIOURS:
+            self.log(f"unknown word {kind!r}; known are {', '.join(MISBEHAVIOURS)}")
             return
-        self.log(f"told to misbehave: {' '.join([word, *more])}")
-        self.misbehaving.add(word)
-        if word == "hang":
+        self.log(f"told to misbehave: {' '.join([kind, *arguments])}")
+        self.misbehaving.add(kind)
+        if kind == "hang":
             while True:
                 time.sleep(HELPER_SECONDS)
-        elif word == "freeze":
+        elif kind == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
-        elif word == "fork":
+        elif kind == "fork":
             for _ in range(2):
                 subprocess.Popen([sys.executable, "-c", _PARENT])  # noqa: S603 (our own words)
-        elif word == "daemonize":
+        elif kind == "daemonize":
             subprocess.run([sys.executable, "-c", _DAEMONIZE], check=True)  # noqa: S603 (our own words)
-        elif word == "crash":
+        elif kind == "crash":
             raise RuntimeError("told to crash")
-        elif word == "degraded":
-            self.last_error = " ".join(more) or "told to report an error"
+        elif kind == "degraded":
+            self.last_error = " ".join(arguments) or "told to report an error"
 
     def _on_signal(self, number: int, _frame: object) -> None:
         if self.misbehaving & {"hang", "ignore-term"}:

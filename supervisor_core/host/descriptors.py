@@ -51,9 +51,9 @@ def set_mode(descriptor: int, mode: int) -> None:
 
 def write_all(descriptor: int, data: bytes) -> None:
     """Write all bytes, in as many calls as the system needs."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
 def chunks(descriptor: int, limit: int) -> Iterator[bytes]:
@@ -79,10 +79,10 @@ def retry_rename(rename: Callable[[], object], *, pause: Callable[[float], None]
 
 def temporary_name(name: str, *, only_writer: bool) -> str:
     """The name of a temporary file: unique, or always the same for an only writer."""
-    kept = os.fsencode(name)[:_NAME_KEPT_BYTES].decode(errors="ignore")
+    prefix = os.fsencode(name)[:_NAME_KEPT_BYTES].decode(errors="ignore")
     if not only_writer:
-        return f".{kept}.{os.urandom(6).hex()}.tmp"
-    return f".{kept}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
+        return f".{prefix}.{os.urandom(6).hex()}.tmp"
+    return f".{prefix}.{hashlib.sha256(os.fsencode(name)).hexdigest()[:12]}.tmp"
 
 
 def refused(path: Path, problem: str) -> UnreadableFileError:

@@ -26,10 +26,10 @@ def read(root: Path, path: str | PurePath, max_bytes: int) -> bytes:
         return folder.read(name, max_bytes)
 
 
-def read_end(root: Path, path: str | PurePath, most: int) -> FileEnd:
+def read_end(root: Path, path: str | PurePath, max_bytes: int) -> FileEnd:
     """The last bytes of a file, up to a limit."""
     with _holder(root, path) as (folder, name):
-        return folder.read_end(name, most)
+        return folder.read_end(name, max_bytes)
 
 
 def write(root: Path, path: str | PurePath, data: bytes, mode: int, *, only_writer: bool = False) -> None:

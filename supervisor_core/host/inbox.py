@@ -91,42 +91,42 @@ class Inbox:
         for folder in (self._processing, self._rejected):
             drive_files.make_folder(self._root, folder)
 
-    def unclaimed(self, is_ours: Callable[[str], bool]) -> list[UnclaimedFlag]:
+    def unclaimed(self, is_own: Callable[[str], bool]) -> list[UnclaimedFlag]:
         """The flags with these names, in the order of their file times, with no earlier one left out.
 
         A listing that runs while others write may contain a later file and lack an earlier one. So there are two: of
         the second one, the files that aren't newer than the newest of the first are complete.
         """
-        first = self._list_unclaimed(is_ours)
+        first = self._list_unclaimed(is_own)
         if not first:
             return []
         known = {flag.name for flag in first}
         newest = max(flag.moment for flag in first)
-        second = self._list_unclaimed(lambda name: name in known or is_ours(name))
+        second = self._list_unclaimed(lambda name: name in known or is_own(name))
         return sorted((flag for flag in second if flag.moment <= newest), key=lambda flag: (flag.moment, flag.name))
 
-    def _list_unclaimed(self, is_ours: Callable[[str], bool]) -> list[UnclaimedFlag]:
-        found = []
+    def _list_unclaimed(self, is_own: Callable[[str], bool]) -> list[UnclaimedFlag]:
+        flags = []
         with drive_files.open_folder(self._root, self.folder) as folder:
             for entry in folder.entries():
-                if entry.name.endswith(SUFFIX) and is_ours(entry.name):
+                if entry.name.endswith(SUFFIX) and is_own(entry.name):
                     with suppress(FileNotFoundError):
                         facts = entry.stat(follow_symlinks=False)
-                        found.append(UnclaimedFlag(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
-                if len(found) >= LISTED:
+                        flags.append(UnclaimedFlag(entry.name, facts.st_size, facts.st_mtime_ns, facts.st_ino))
+                if len(flags) >= LISTED:
                     break
-        return found
+        return flags
 
     def peek_all(self, names: Sequence[str]) -> dict[str, bytes | Exception]:
         """The content of unclaimed flags, or the error of reading it. No link is followed, and no pipe is read."""
-        found: dict[str, bytes | Exception] = {}
+        contents: dict[str, bytes | Exception] = {}
         with drive_files.open_folder(self._root, self.folder) as folder:
             for name in names:
                 try:
-                    found[name] = folder.read(name, MAX_BYTES)
+                    contents[name] = folder.read(name, MAX_BYTES)
                 except (FileNotFoundError, PermissionError, UnreadableFileError) as error:
-                    found[name] = error
-        return found
+                    contents[name] = error
+        return contents
 
     def claim_all(self, flags: Sequence[tuple[str, str]]) -> list[tuple[str, ClaimedFlag | PermissionError | None]]:
         """Claim many flags, by name and token; None for one that is gone."""
@@ -136,8 +136,8 @@ class Inbox:
             drive_files.open_folder(self._root, self._processing) as target,
         ):
             for name, token in flags:
-                kept = _keepable(name, token)
-                path = self._processing / f"{kept}.{token}"
+                short_name = _keepable(name, token)
+                path = self._processing / f"{short_name}.{token}"
                 crashpoints.reach("flag.claim:before")
                 try:
                     source.rename(name, target, path.name)
@@ -146,7 +146,7 @@ class Inbox:
                 except PermissionError as error:
                     results.append((name, error))
                 else:
-                    results.append((name, ClaimedFlag(kept, token, path)))
+                    results.append((name, ClaimedFlag(short_name, token, path)))
                 crashpoints.reach("flag.claim:after")
         return results
 
@@ -157,12 +157,12 @@ class Inbox:
 
     def leftovers(self) -> list[ClaimedFlag]:
         """Flags that somebody claimed and didn't finish. The holder of the worker's lock may finish them."""
-        found = []
+        flags = []
         for name in self._claimed_names():
             flag, separator, token = name.rpartition(f"{SUFFIX}.")
             if separator and is_task_id(token):
-                found.append(ClaimedFlag(flag + SUFFIX, token, self._processing / name))
-        return found
+                flags.append(ClaimedFlag(flag + SUFFIX, token, self._processing / name))
+        return flags
 
     def strays(self) -> list[str]:
         """Flags in `processing` without a token, put there by another program or by hand."""
@@ -194,7 +194,7 @@ class Inbox:
                     content = UnreadableFileError(message, remedy=error.remedy)
                 except PermissionError as error:
                     content = error
-                contents.append(FlagContent(flag, content, _moment(facts.st_mtime), user_name(facts.st_uid)))
+                contents.append(FlagContent(flag, content, _file_time(facts.st_mtime), user_name(facts.st_uid)))
         return contents
 
     def remove(self, flag: ClaimedFlag) -> None:
@@ -233,23 +233,23 @@ class Inbox:
         self._bound(self._rejected, KEPT_REJECTED, lambda name: not name.startswith(REPORT))
         self._bound(self._rejected, KEPT_REPORTS, lambda name: name.startswith(REPORT))
 
-    def bound_processing(self, spared: Collection[str]) -> None:
-        """Remove the oldest claimed files of other hosts that nobody finishes; `spared` are the names of our flags."""
+    def bound_processing(self, own_names: Collection[str]) -> None:
+        """Remove the oldest claimed files of other hosts that nobody finishes; `own_names` are those of our flags."""
 
         def is_foreign(name: str) -> bool:
-            return name.rpartition(f"{SUFFIX}.")[0] + SUFFIX not in spared and name not in spared
+            return name.rpartition(f"{SUFFIX}.")[0] + SUFFIX not in own_names and name not in own_names
 
         self._bound(self._processing, KEPT_PROCESSING, is_foreign)
 
-    def _bound(self, path: Path, most: int, concerns: Callable[[str], bool]) -> None:
+    def _bound(self, path: Path, limit: int, concerns: Callable[[str], bool]) -> None:
         """Remove the oldest of these files beyond a number. In a folder with too many to list, any part comes first."""
         with drive_files.open_folder(self._root, path) as folder:
             names = [name for name in folder.names() if concerns(name)]
-            surplus = min(len(names) - most, REMOVED_AT_ONCE)
+            surplus = min(len(names) - limit, REMOVED_AT_ONCE)
             if surplus <= 0:
                 return
             aged = []
-            for name in names[: most + REMOVED_AT_ONCE]:
+            for name in names[: limit + REMOVED_AT_ONCE]:
                 with suppress(FileNotFoundError):
                     aged.append((folder.look(name).st_mtime_ns, name))
             for _, name in sorted(aged)[:surplus]:
@@ -260,14 +260,14 @@ class Inbox:
 def _keepable(name: str, token: str) -> str:
     """The name, shortened if it leaves no room for the token, without bytes that aren't text."""
     text = os.fsencode(name).decode("utf-8", "replace")
-    data, most = text.encode(), LONGEST_NAME - len(f".{token}")
-    if len(data) <= most:
+    data, limit = text.encode(), LONGEST_NAME - len(f".{token}")
+    if len(data) <= limit:
         return text
-    half = (most - len(CUT.encode())) // 2
+    half = (limit - len(CUT.encode())) // 2
     return f"{data[:half].decode(errors='ignore')}{CUT}{data[-half:].decode(errors='ignore')}"
 
 
-def _moment(seconds: float) -> datetime:
+def _file_time(seconds: float) -> datetime:
     try:
         return min(max(datetime.fromtimestamp(seconds, UTC), EARLIEST), LATEST)
     except (ValueError, OverflowError, OSError):  # no date has so large a number

@@ -38,8 +38,8 @@ class NetworkError(SupervisorError):
     """A variable of the proxy or the certificates can't be used."""
 
     def __init__(self, message: str) -> None:
-        where = "in the environment or in the .env file beside the configuration"
-        super().__init__(message, remedy=f"Correct it {where}, then restart the daemon.")
+        source = "in the environment or in the .env file beside the configuration"
+        super().__init__(message, remedy=f"Correct it {source}, then restart the daemon.")
 
 
 class Network:
@@ -68,7 +68,7 @@ class Network:
 
     def tls_for(self, url: str) -> ssl.SSLContext | None:
         """The TLS settings for this URL; None if neither it nor its proxy has TLS."""
-        schemes = {urlsplit(each).scheme for each in (url, self.proxy(url) or "")}
+        schemes = {urlsplit(address).scheme for address in (url, self.proxy(url) or "")}
         return self.tls() if schemes & {"https", "wss"} else None
 
     def proxy_variables(self) -> Iterator[tuple[str, str]]:
@@ -127,8 +127,8 @@ DIRECT = Network({})
 
 def without_password(proxy: str) -> str:
     """The URL of a proxy, to show to people."""
-    scheme, _, rest = proxy.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].rstrip('/')}"
+    scheme, _, address = proxy.partition("://")
+    return f"{scheme}://{address.rpartition('@')[2].rstrip('/')}"
 
 
 def certificate_problem(error: BaseException) -> str:
@@ -175,10 +175,10 @@ def is_loopback(host: str) -> bool:
 def _is_listed(entry: str, host: str, port: int | None) -> bool:
     """True if an entry of `NO_PROXY` is for this host: `*`, a domain with its subdomains, an address or a network, each
     with a port or without."""
-    name, bracket, rest = entry.removeprefix("[").partition("]") if entry.startswith("[") else (entry, "", "")
+    name, bracket, host_port = entry.removeprefix("[").partition("]") if entry.startswith("[") else (entry, "", "")
     if not bracket and entry.count(":") == 1:
-        name, _, rest = entry.partition(":")
-    if rest.removeprefix(":") not in ("", str(port)):
+        name, _, host_port = entry.partition(":")
+    if host_port.removeprefix(":") not in ("", str(port)):
         return False
     address = _address(host)
     if address is not None:

@@ -144,13 +144,13 @@ class OpenFolder:
             )
         return content
 
-    def read_end(self, name: str, most: int) -> FileEnd:
+    def read_end(self, name: str, max_bytes: int) -> FileEnd:
         """The last bytes of a regular file, at most so many."""
         with self.opened(name, os.O_RDONLY) as descriptor:
             size = os.fstat(descriptor).st_size
-            start = max(size - most, 0)
+            start = max(size - max_bytes, 0)
             os.lseek(descriptor, start, os.SEEK_SET)
-            return FileEnd(b"".join(chunks(descriptor, most)), size, start > 0)
+            return FileEnd(b"".join(chunks(descriptor, max_bytes)), size, start > 0)
 
     def write(self, name: str, data: bytes, mode: int, *, only_writer: bool = False, synced: bool = True) -> None:
         """Replace a file by one with exactly this content: a reader sees the old one or the new one.
@@ -223,8 +223,8 @@ class OpenFolder:
         """Move a name to another open folder, or to another name. Links are moved, never followed."""
         with self._naming(name):
             source, target = self._at(name), folder._at(new_name)
-            here, there = self._descriptor, folder._descriptor
-            retry_rename(lambda: os.replace(source, target, src_dir_fd=here, dst_dir_fd=there))
+            source_descriptor, target_descriptor = self._descriptor, folder._descriptor
+            retry_rename(lambda: os.replace(source, target, src_dir_fd=source_descriptor, dst_dir_fd=target_descriptor))
 
     def remove(self, name: str) -> None:
         """Remove a file; a missing one is fine. Links are removed, never followed."""

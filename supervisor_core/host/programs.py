@@ -41,7 +41,7 @@ class ProgramError(SupervisorError):
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    words: tuple[str, ...]
+    command: tuple[str, ...]
     exit_code: int | None
     """Negative for a signal; None if not even SIGKILL ended it."""
     output: str
@@ -61,7 +61,7 @@ class ProgramResult:
 
 
 def run_command(
-    words: Sequence[str],
+    command: Sequence[str],
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -79,9 +79,9 @@ def run_command(
     exactly `env`, or ours if that is None. `ProgramError` if it can't be started; any later problem is in the result.
     """
     started = time.monotonic()
-    child = _start(words, cwd, env, has_input=bool(given))
+    child = _start(command, cwd, env, has_input=bool(given))
     if only_looks:
-        _looking.add(child.pid)
+        _read_only.add(child.pid)
     if (stdin := child.stdin) is not None:
 
         def feed() -> None:
@@ -99,31 +99,31 @@ def run_command(
             _ask_group(child.pid)
             wait_exit(identity, GRACE_SECONDS)
         _end_group(child.pid)  # before the program is reaped: until then nobody else has its PID
-        _looking.discard(child.pid)
+        _read_only.discard(child.pid)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(GONE_SECONDS)
     output, errors = (stream.text("surrogateescape" if exact else "replace") for stream in streams)
     seconds, truncated = time.monotonic() - started, streams[0].left_out > 0
-    return ProgramResult(tuple(words), child.returncode, output, errors, seconds, not in_time, truncated)
+    return ProgramResult(tuple(command), child.returncode, output, errors, seconds, not in_time, truncated)
 
 
-_looking: set[int] = set()
+_read_only: set[int] = set()
 """The PIDs of programs that change nothing. They aren't reaped yet, so nobody else has these PIDs."""
 
 
 @atexit.register
 def _end_all() -> None:
     """End the programs that only look: their callers were in threads that nobody waits for."""
-    for pid in tuple(_looking):
+    for pid in tuple(_read_only):
         _end_group(pid)
 
 
 def _start(
-    words: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, has_input: bool
+    command: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, has_input: bool
 ) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 (a list of words, and no shell)
-            list(words),
+            list(command),
             cwd=cwd,
             env=None if env is None else dict(env),
             stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
@@ -134,10 +134,10 @@ def _start(
         )
     except FileNotFoundError:
         if cwd is not None and not cwd.is_dir():
-            raise ProgramError(f"{words[0]} can't run in {cwd}: no such folder.") from None
-        raise ProgramError(f"The program {words[0]} isn't installed.", remedy=f"Install {words[0]}.") from None
+            raise ProgramError(f"{command[0]} can't run in {cwd}: no such folder.") from None
+        raise ProgramError(f"The program {command[0]} isn't installed.", remedy=f"Install {command[0]}.") from None
     except (OSError, ValueError) as error:
-        raise ProgramError(f"{words[0]} can't run: {getattr(error, 'strerror', None) or error}.") from None
+        raise ProgramError(f"{command[0]} can't run: {getattr(error, 'strerror', None) or error}.") from None
 
 
 class _Stream(threading.Thread):

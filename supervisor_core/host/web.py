@@ -58,7 +58,7 @@ def send_request(
 
     A redirect is followed within the same host, never down from TLS. With a body, none is followed: it's for the
     configured address alone."""
-    with _in_words(), _session(network) as session:
+    with _translate_errors(), _session(network) as session:
         redirects_left = MOST_REDIRECTS if body is None else 0
         while True:
             proxy = network.proxy(url)
@@ -86,13 +86,13 @@ def _session(network: Network) -> Session:
     from requests.adapters import HTTPAdapter
 
     class Adapter(HTTPAdapter):
-        def build_connection_pool_key_attributes(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401
-            host, pool = super().build_connection_pool_key_attributes(*given, **named)
+        def build_connection_pool_key_attributes(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            host, pool = super().build_connection_pool_key_attributes(*args, **kwargs)
             return host, {**pool, "ssl_context": network.tls()} if host["scheme"] == "https" else pool
 
-        def proxy_manager_for(self, proxy: str, **named: Any) -> Any:  # noqa: ANN401
+        def proxy_manager_for(self, proxy: str, **kwargs: Any) -> Any:  # noqa: ANN401
             tls = {"proxy_ssl_context": network.tls()} if proxy.startswith("https:") else {}
-            return super().proxy_manager_for(proxy, **tls, **named)
+            return super().proxy_manager_for(proxy, **tls, **kwargs)
 
         def cert_verify(self, *_: object) -> None:
             """Add no certificates to those of the context."""
@@ -106,15 +106,15 @@ def _session(network: Network) -> Session:
 
 def is_same_host(url: str, target: str) -> bool:
     """True for a redirect to the same host and port, or from HTTP to HTTPS."""
-    here, there = urlsplit(url), urlsplit(target)
-    if not there.hostname or here.hostname != there.hostname:
+    old, new = urlsplit(url), urlsplit(target)
+    if not new.hostname or old.hostname != new.hostname:
         return False
-    old, new = ((parts.scheme, parts.port or PORTS.get(parts.scheme)) for parts in (here, there))
-    return old == new or (old, new) == (("http", 80), ("https", 443))
+    origin, destination = ((parts.scheme, parts.port or PORTS.get(parts.scheme)) for parts in (old, new))
+    return origin == destination or (origin, destination) == (("http", 80), ("https", 443))
 
 
 @contextlib.contextmanager
-def _in_words() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn the library's errors, which quote the address, into ours, which don't."""
     import requests
 

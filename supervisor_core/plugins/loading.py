@@ -52,7 +52,7 @@ TAKEN_OPTIONS = frozenset(
 """Names of other parameters, options and placeholders."""
 
 ROLES = ("viewer", "operator", "approver")
-PLACES = ("worker", "host")
+RUNS_ON = ("worker", "host")
 
 
 class Plugins(NamedTuple):
@@ -126,7 +126,7 @@ def _definition(command: object, origin: str) -> CommandDefinition:
     for parameter in command.parameters:
         if fault := option_name_fault(parameter.name):
             raise ValueError(f"{parameter.name!a} {fault}")
-    if command.role not in ROLES or command.runs not in PLACES or not 0 < command.timeout <= LONGEST_SECONDS:
+    if command.role not in ROLES or command.runs not in RUNS_ON or not 0 < command.timeout <= LONGEST_SECONDS:
         raise ValueError(f"its role, its place or its time limit (up to {LONGEST_SECONDS:g} s) isn't valid")
     options = command.parameters
     facts = {"origin": origin, "name": command.name, "options": list(map(repr, options)), "timeout": command.timeout}

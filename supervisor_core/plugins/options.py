@@ -64,7 +64,7 @@ def choice(
     required: bool = False,
 ) -> Parameter:
     """One of a few words."""
-    if not choices or not all(re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,39}", each) for each in choices):
+    if not choices or not all(re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,39}", option) for option in choices):
         raise ValueError("choices are words of lowercase letters, digits, dots, hyphens and underscores")
     made = Parameter(name, ParameterKind.CHOICE, "|".join(choices), help, default, choices=tuple(choices))
     return _checked(made, required=required)

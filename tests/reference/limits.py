@@ -9,7 +9,7 @@ from bot.access import checks, people
 from bot.inbound import connection, dispatcher, notices
 from bot.outbound import delivery, rate_limits, slack_api, slack_errors
 from bot.views import files as uploads
-from supervisor_core.added_commands import MOST_BYTES, SHOWN, SHOWN_LINES
+from supervisor_core.added_commands import KEPT_CHARACTERS, KEPT_LINES, MOST_BYTES
 from supervisor_core.alerts import incoming as payload
 from supervisor_core.alerts import oncall
 from supervisor_core.alerts import rules as alert_rules
@@ -110,7 +110,10 @@ def _commands() -> Rows:
     yield "Steps of a job that are kept", f"{model.MOST_PROGRESS}, each of {model.PROGRESS_WORDS} characters"
     yield "Preview of a code change", f"{duration(planning.PREVIEW_SECONDS)}, however many checkouts"
     yield "Time limit of a custom command", f"up to {duration(LONGEST_SECONDS)}"
-    yield "Output of a custom command", f"{size(MOST_BYTES)}; {SHOWN:,} characters in {SHOWN_LINES} lines are shown"
+    yield (
+        "Output of a custom command",
+        f"{size(MOST_BYTES)}; {KEPT_CHARACTERS:,} characters in {KEPT_LINES} lines are shown",
+    )
     yield "Approved command that can't start yet", f"expires after {duration(execution.PATIENCE)}"
     yield "Approvals and schedules that run at the same time", f"{scheduler.AT_ONCE} each"
     yield "Code changes of a worker that can be undone", f"the newest {retention.CHANGES_KEPT}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO, TypeAlias
 
-    _Look: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
+    _Position: TypeAlias = "tuple[tuple[int, int], bytes, int, int]"
     """The newest file: its identity, its first bytes, the position up to which it was read, and the time of its last
     write by the clock of its file system."""
 
@@ -37,7 +37,7 @@ class EventFiles:
         self._folder = folder
         self.begun = False
         """True if the file existed when the newest lines were requested."""
-        self._last: _Look = ((0, 0), b"", 0, 0)
+        self._last: _Position = ((0, 0), b"", 0, 0)
 
     def newest_first(self, *, unfinished: bool) -> Iterator[bytes]:
         """All lines, newest first; with `unfinished`, also the text after the last line end.
@@ -49,7 +49,7 @@ class EventFiles:
             lines = _backwards(file, facts.st_size)
             if not self.begun:
                 self.begun, last = True, next(lines)
-                self._last = _look(file, facts, facts.st_size - len(last))
+                self._last = _position(file, facts, facts.st_size - len(last))
                 if unfinished and last:
                     yield last
             yield from filter(None, lines)
@@ -59,23 +59,23 @@ class EventFiles:
         known, head, read_to, changed_ns = self._last
         parts: list[bytes] = []
         for file, facts in self._from_the_newest():
-            ours = _identity(facts) == known and _head(file).startswith(head)
-            if not ours and facts.st_mtime_ns < changed_ns:
+            is_known = _identity(facts) == known and _head(file).startswith(head)
+            if not is_known and facts.st_mtime_ns < changed_ns:
                 break  # ours is gone, and this one is older
-            start = read_to if ours and read_to <= facts.st_size else 0  # less: somebody emptied it
+            start = read_to if is_known and read_to <= facts.st_size else 0  # less: somebody emptied it
             file.seek(start)
             data = file.read()
             if not parts:
                 data = data[: data.rfind(b"\n") + 1]  # the rest of the last line is still to come
-                self._last = _look(file, facts, start + len(data))
+                self._last = _position(file, facts, start + len(data))
             parts.append(data)
-            if ours:
+            if is_known:
                 break
         return [line for data in reversed(parts) for line in data.split(b"\n") if line]
 
     def _from_the_newest(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         """Each file once, open. A file that is rotated meanwhile is found at its next number, so none is left out."""
-        seen: set[tuple[int, int]] = set()
+        visited: set[tuple[int, int]] = set()
         for path in self._paths():
             try:
                 file = open(path, "rb")  # noqa: SIM115 (closed below; what reads it raises its own errors)
@@ -83,8 +83,8 @@ class EventFiles:
                 continue  # it is just being renamed, to the next number
             with file:
                 facts = os.fstat(file.fileno())
-                if _identity(facts) not in seen:
-                    seen.add(_identity(facts))
+                if _identity(facts) not in visited:
+                    visited.add(_identity(facts))
                     yield file, facts
 
     def _paths(self) -> Iterator[str]:
@@ -92,14 +92,14 @@ class EventFiles:
             names = os.listdir(self._folder)
         except FileNotFoundError:
             return
-        ends = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
-        numbers = {int(end) for end in ends if end.isascii() and end.isdigit()}
+        suffixes = [name.removeprefix(f"{EVENTS_FILE}.") for name in names if name.startswith(f"{EVENTS_FILE}.")]
+        numbers = {int(end) for end in suffixes if end.isascii() and end.isdigit()}
         yield self.path
         for number in sorted({1} | numbers | {number + 1 for number in numbers}):  # the next one: a rotation may come
             yield f"{self.path}.{number}"
 
 
-def _look(file: BinaryIO, facts: os.stat_result, read_to: int) -> _Look:
+def _position(file: BinaryIO, facts: os.stat_result, read_to: int) -> _Position:
     return _identity(facts), _head(file), read_to, facts.st_mtime_ns
 
 

@@ -18,7 +18,7 @@ from supervisor_core.host import drive_files
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.open_folder import FileEnd, OpenFolder
 
-MOST, NEWEST = 8, 3
+MAX_LINES, NEWEST = 8, 3
 LONGEST = 300  # characters of one line
 
 EARLIER = timedelta(minutes=15)
@@ -32,7 +32,7 @@ NO_SPACE = re.compile(r"no space left on device|\bENOSPC\b|disk quota exceeded|\
 NO_MEMORY = re.compile(r"\bMemoryError\b|cannot allocate memory|\bENOMEM\b|std::bad_alloc|out of memory", re.IGNORECASE)
 
 _BAD = re.compile(r"\b(ERROR|CRITICAL|FATAL|PANIC|SEVERE)\b|\b(error|fatal|panic):")
-_MOMENT = re.compile(
+_TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?\s?(Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
 _FRAME = re.compile(r"^\s+|^$")
@@ -79,12 +79,12 @@ def newest_run(lines: Sequence[str]) -> list[str]:
 
 def lines_between(lines: Sequence[str], began: datetime, next_began: datetime | None = None) -> list[str]:
     """The lines whose time is known and within a run; a line without a time has that of the line before it."""
-    chosen, at = [], None
+    selected, at = [], None
     for line in lines:
-        at = _moment(line) or at
+        at = _time_in(line) or at
         if at is not None and at >= began and (next_began is None or at < next_began):
-            chosen.append(line)
-    return chosen
+            selected.append(line)
+    return selected
 
 
 def important_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
@@ -93,14 +93,14 @@ def important_lines(lines: Sequence[str], since: datetime | None = None) -> tupl
     last = _last_traceback(lines)
     for number, line in _recent(lines, since):
         if number == last or (_BAD.search(line) and not line[:1].isspace()):
-            kind = _NUMBERS.sub("0", _MOMENT.sub("", line, count=1))  # lines that only differ by figures are one kind
+            kind = _NUMBERS.sub("0", _TIME.sub("", line, count=1))  # lines that only differ by figures are one kind
             newest[kind] = number, line
     errors = sorted(newest.values())
-    kept = errors[-MOST:]
+    selected = errors[-MAX_LINES:]
     end = [error for error in errors if error[0] == last]
-    if end and end[0] not in kept:  # it says more than the newest of many errors
-        kept = [*end, *kept[1:]]
-    return tuple(one_line(line.strip(), LONGEST) for _, line in kept)
+    if end and end[0] not in selected:  # it says more than the newest of many errors
+        selected = [*end, *selected[1:]]
+    return tuple(one_line(line.strip(), LONGEST) for _, line in selected)
 
 
 def newest_lines(lines: Sequence[str], since: datetime | None = None) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ def _recent(lines: Sequence[str], since: datetime | None) -> Iterator[tuple[int,
     oldest = since - EARLIER if since else None
     at: datetime | None = None
     for number, line in enumerate(lines):
-        at = _moment(line) or at
+        at = _time_in(line) or at
         if oldest is None or at is None or at >= oldest:
             yield number, line
 
@@ -152,9 +152,9 @@ def _last_traceback(lines: Sequence[str], since: datetime | None = None) -> int 
     return None
 
 
-def _moment(line: str) -> datetime | None:
+def _time_in(line: str) -> datetime | None:
     """The time of a line that states it with a zone, near its beginning."""
-    match = _MOMENT.search(line, 0, 80)
+    match = _TIME.search(line, 0, 80)
     if match is None or match[3] is None:
         return None
     zone = match[3] if match[3] == "Z" or ":" in match[3] else f"{match[3][:3]}:{match[3][3:]}"
@@ -177,15 +177,15 @@ class Tail(NamedTuple):
     size_bytes: int
 
 
-def read_end(path: Path, most: int = READ_BYTES, *, root: Path | None = None) -> FileEnd:
+def read_end(path: Path, max_bytes: int = READ_BYTES, *, root: Path | None = None) -> FileEnd:
     """The last bytes of a regular file, up to a limit. A file on the drive needs the drive's root.
 
     The call may hang as long as the disk does, but never waits for a pipe or follows a link.
     """
     if root is not None:
-        return drive_files.read_end(root, path, most)
+        return drive_files.read_end(root, path, max_bytes)
     with OpenFolder.at(path.parent, shared=False) as folder:
-        return folder.read_end(path.name, most)
+        return folder.read_end(path.name, max_bytes)
 
 
 def last_lines(end: FileEnd, count: int, masking: Masking) -> Tail:

@@ -82,13 +82,13 @@ class Repeats(logging.Filter):
         """When each last passed, oldest first, and its repeats since then."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.WARNING and not hasattr(record, "passes"):
-            record.passes = True
+        if record.levelno >= logging.WARNING and not hasattr(record, "is_new"):
+            record.is_new = True
             with contextlib.suppress(Exception), self._lock:  # the handler reports a message that can't be formatted
-                record.passes = self._passes(record)
-        return getattr(record, "passes", True)
+                record.is_new = self._is_new(record)
+        return getattr(record, "is_new", True)
 
-    def _passes(self, record: logging.LogRecord) -> bool:
+    def _is_new(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
         cause = (type(error).__name__, re.sub(r"\d+", "#", str(error))) if error is not None else None
         message, now = record.getMessage(), self._clock()
@@ -280,8 +280,8 @@ def _time(record: logging.LogRecord) -> str:
     return _timestamp(datetime.fromtimestamp(record.created, UTC))
 
 
-def _timestamp(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+def _timestamp(time_utc: datetime) -> str:
+    return f"{time_utc:%Y-%m-%dT%H:%M:%S}.{time_utc.microsecond // 1000:03d}Z"
 
 
 def _worker_of(record: logging.LogRecord) -> str | None:

@@ -30,7 +30,7 @@ class Masking:
     """Masks these secrets. `public` words are never masked."""
 
     def __init__(self, secrets: Collection[str], public: Collection[str] = ()) -> None:
-        spellings = {each for secret in secrets if secret not in public for each in _spellings(secret)}
+        spellings = {spelling for secret in secrets if secret not in public for spelling in _spellings(secret)}
         self._spellings = sorted(spellings - set(public), key=len, reverse=True)  # one may be part of another
         self.longest = max(map(len, self._spellings), default=0)
 

@@ -58,7 +58,7 @@ def secret(tmp_path: Path) -> Iterator[Path]:
 TRAPS = [a_link, a_hard_link, a_fifo, a_socket, a_folder, a_link_to_a_device]
 
 read = partial(drive_files.read, max_bytes=MOST)
-read_end = partial(drive_files.read_end, most=MOST)
+read_end = partial(drive_files.read_end, max_bytes=MOST)
 append = partial(drive_files.append, data=b"line\n", mode=MODE, max_bytes=MOST, backups=2)
 write = partial(drive_files.write, data=b"new", mode=MODE)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor_core.host.logging.excerpts import (
     LONGEST,
-    MOST,
+    MAX_LINES,
     NO_MEMORY,
     NO_SPACE,
     important_lines,
@@ -77,7 +77,7 @@ def test_what_is_known_to_be_older_than_the_trouble_is_left_out() -> None:
 def test_many_errors_are_cut_to_the_newest_with_the_end_of_the_traceback_among_them() -> None:
     lines = [*TRACEBACK, "ValueError: first of all", *(f"ERROR {'x' * number}" for number in range(40))]
     kept = important_lines(lines)
-    assert len(kept) == MOST
+    assert len(kept) == MAX_LINES
     assert kept[0] == "ValueError: first of all"
     assert kept[-1] == lines[-1]
 
@@ -92,7 +92,7 @@ def test_words_that_only_look_like_errors_are_none() -> None:
 @given(st.lists(st.text() | st.sampled_from([*TRACEBACK, "ERROR x", "9999-12-31T23:59:59-23:59 ERROR"]), max_size=40))
 def test_anything_can_be_in_a_log(lines: list[str]) -> None:
     kept = important_lines(lines, NOW)
-    assert len(kept) <= MOST
+    assert len(kept) <= MAX_LINES
     assert all(len(line) <= LONGEST and "\n" not in line for line in kept)
     assert len(last_error(lines, NOW)) <= LONGEST
 
