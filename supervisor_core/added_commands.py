@@ -114,7 +114,6 @@ def _run_function(host: HostContext, job: Job, planned: PlannedRun) -> _Result:
     deadline = time.monotonic() + limit
 
     def run(argv: Sequence[str]) -> ProgramOutput:
-        """Run a program for the plug-in, until the time of its command is over."""
         remaining = max(deadline - time.monotonic(), 0.1)
         result = run_command(tuple(argv), cwd=planned.folder, env=planned.env, timeout=remaining, keep_bytes=MOST_BYTES)
         return ProgramOutput(result.exit_code, result.output, result.errors, result.timed_out)
@@ -156,7 +155,6 @@ class Printed:
 
     @property
     def is_cut(self) -> bool:
-        """True if only a part is shown."""
         return len(self.excerpt) < len(self.whole)
 
     def as_json(self) -> dict[str, Any]:

@@ -151,7 +151,6 @@ class Database:
 
 
 def host_at(config_path: ConfigPath) -> HostContext:
-    """The host that this configuration describes."""
     return _opened(load.load_supervisor_config(config_path))
 
 

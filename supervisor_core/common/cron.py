@@ -64,7 +64,6 @@ def cron_in_words(expression: str) -> str:
 
 
 def _parse_phrase(phrase: str) -> str | None:
-    """The five fields that the words mean; None for other words."""
     if phrase in _OFTEN:
         return _OFTEN[phrase]
     if phrase in _DAYS:

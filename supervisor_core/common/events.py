@@ -66,7 +66,6 @@ class FrozenDict(dict[str, Any]):
 
 
 def _freeze(value: object) -> Any:  # noqa: ANN401 (JSON of any shape)
-    """A deeply frozen copy."""
     if isinstance(value, Mapping):
         return FrozenDict({str(key): _freeze(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
@@ -102,7 +101,6 @@ class Event:
 
     @property
     def entity_id(self) -> str:
-        """The id of its subject."""
         return self.subject
 
     def as_json(self) -> dict[str, Any]:

@@ -92,12 +92,7 @@ class LogEvent(Enum):
     WORKER_EXITED = "worker.exited", "WARNING", "A worker ended on its own.", "pid", "exit_code"
     WORKER_FOUND = "worker.found", "INFO", "The daemon started and found the worker running.", "pid"
     WORKER_HUNG = "worker.hung", "WARNING", "A worker hangs and will be restarted.", "reason"
-    WORKER_KILLED = (
-        "worker.killed",
-        "WARNING",
-        "A worker didn't stop in time, or left processes, and was killed.",
-        "pids",
-    )
+    WORKER_KILLED = "worker.killed", "WARNING", "A worker was late to stop or left processes: killed.", "pids"
     WORKER_QUARANTINED = "worker.quarantined", "ERROR", "A worker is no longer restarted.", "reason"
     WORKER_RECOVERED = "worker.recovered", "INFO", "A worker is healthy again.", "reason"
     WORKER_REMOVED = "worker.removed", "INFO", "A worker was removed with the configuration."
@@ -121,5 +116,4 @@ class LogEvent(Enum):
 
 
 def unknown_pattern(pattern: str) -> bool:
-    """True if the pattern matches no event."""
     return not any(fnmatchcase(name, pattern) for name in (NO_EVENT, *(entry.event for entry in LogEvent)))

@@ -66,7 +66,6 @@ class ServiceReport:
         return self.reason if self.health == "degraded" else ""
 
     def as_json(self) -> dict[str, Any]:
-        """For `status --json`."""
         return {
             "name": self.name,
             "state": str(self.state),

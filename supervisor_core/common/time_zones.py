@@ -43,7 +43,6 @@ def known_zone(name: str) -> str:
 
 
 def host_zone() -> str:
-    """The time zone of this host; UTC if unknown."""
     names = [os.environ.get("TZ", "").removeprefix(":")]
     with suppress(OSError):  # a link into the folder of all zones
         names.append(str(LOCALTIME.resolve()).rpartition("/zoneinfo/")[2])

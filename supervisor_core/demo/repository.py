@@ -58,8 +58,6 @@ SCRUBBED = {
 
 
 class Repository(NamedTuple):
-    """The folders of the origin and of its clone."""
-
     origin: Path
     checkout: Path
 

@@ -66,9 +66,7 @@ class Worker:
             elif "stuck" not in self.misbehaving:
                 self.work()
             until = time.monotonic() + self.poll_seconds
-            while (remaining := until - time.monotonic()) > 0 and not self.stopping.wait(
-                min(remaining, CONTROL_SECONDS)
-            ):
+            while time.monotonic() < until and not self.stopping.wait(min(self.poll_seconds, CONTROL_SECONDS)):
                 self._read_control()
         self.finished.wait(self.closing_seconds)
         self.finished.set()
@@ -83,18 +81,15 @@ class Worker:
         self.done(f"item {self.items_done + 1} done")
 
     def done(self, text: str) -> None:
-        """Count an item."""
         self.items_done += 1
         self.progress_at = utc_now()
         self.log(text)
 
     @property
     def paused(self) -> bool:
-        """True if the pause flag exists."""
         return (self.state_dir / f"supervisor_pause_{self.worker_id}.flag").exists()
 
     def log(self, text: str) -> None:
-        """Write one line to the log."""
         sys.stdout.write(f"{utc_now()} [{self.worker_id}] {text}\n")
         sys.stdout.flush()
 
@@ -125,7 +120,6 @@ class Worker:
             self.log(f"no heartbeat: {error}")
 
     def misbehave(self, kind: str, *arguments: str) -> None:
-        """Misbehave in one of the ways of `MISBEHAVIOURS`."""
         if kind not in MISBEHAVIOURS:
             self.log(f"unknown word {kind!r}; known are {', '.join(MISBEHAVIOURS)}")
             return
@@ -168,12 +162,10 @@ class Worker:
 
 
 def utc_now() -> str:
-    """The current time in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def worker_options() -> argparse.ArgumentParser:
-    """The options of every worker."""
     parser = argparse.ArgumentParser(prog="supervisor_core.demo.worker", description="A small worker.")
     parser.add_argument("--worker-id", required=True)
     parser.add_argument("--state-dir", required=True, type=Path, help="folder for the heartbeat and the pause flag")

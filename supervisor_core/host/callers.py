@@ -49,7 +49,6 @@ def own_person() -> str:
 
 
 def sudo_user() -> str:
-    """The user who called `sudo`, by the environment."""
     return os.environ.get("SUDO_USER", "")
 
 

@@ -50,7 +50,6 @@ def set_mode(descriptor: int, mode: int) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes, in as many calls as the system needs."""
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]

@@ -136,6 +136,5 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

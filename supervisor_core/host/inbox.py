@@ -225,7 +225,6 @@ class Inbox:
                     source.rename(flag.path.name, target, flag.path.name)
 
     def report(self, name: str, document: object) -> None:
-        """Write a report beside the rejected flags."""
         drive_files.write(self._root, self._rejected / name, json_text(document).encode(), self._mode)
 
     def bound_rejected(self) -> None:

@@ -76,7 +76,6 @@ def note_sweep(state_dir: Path) -> None:
 
 
 def parts_done(state_dir: Path) -> set[str]:
-    """The finished parts of the current sweep."""
     try:
         return set((state_dir / PARTS).read_text().splitlines())
     except FileNotFoundError:
@@ -84,7 +83,6 @@ def parts_done(state_dir: Path) -> set[str]:
 
 
 def note_part(state_dir: Path, name: str) -> None:
-    """Note that a part of the current sweep is finished."""
     path = state_dir / PARTS
     path.touch(mode=PRIVATE_FILE)
     with path.open("a") as file:

@@ -119,7 +119,6 @@ class OpenFolder:
             yield from entries
 
     def allows(self, access: int) -> bool:
-        """True if we have these rights (`os.W_OK` and so on) in the folder."""
         path = self.path if self._descriptor is None else "."
         return os.access(path, access, dir_fd=self._descriptor)
 

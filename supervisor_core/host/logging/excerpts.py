@@ -171,8 +171,6 @@ LONGEST_LINE = 2000  # characters
 
 
 class Tail(NamedTuple):
-    """The last lines, and the size of the whole file."""
-
     lines: list[str]
     size_bytes: int
 
