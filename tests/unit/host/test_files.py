@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.host import drive_files, open_folder
-from supervisor_core.host.descriptors import RENAME_ATTEMPTS, UnreadableFileError, retry_rename, temporary_name
+from supervisor_core.host.descriptors import UnreadableFileError, retry_rename, temporary_name
 from supervisor_core.host.files import read_json, read_limited, write_atomically, write_json
 from supervisor_core.host.open_folder import OpenFolder
 
@@ -100,18 +100,6 @@ def test_a_target_that_is_looked_at_on_windows_is_replaced_a_moment_later() -> N
     retry_rename(rename, pause=pauses.append)
     assert len(pauses) == 2
     assert pauses == sorted(pauses)
-
-
-def test_a_target_that_stays_busy_is_given_up_after_a_bounded_time() -> None:
-    pauses: list[float] = []
-
-    def rename() -> None:
-        raise _BusyError(13, "in use")
-
-    with pytest.raises(_BusyError):
-        retry_rename(rename, pause=pauses.append)
-    assert len(pauses) == RENAME_ATTEMPTS - 1
-    assert sum(pauses) < 2
 
 
 def test_what_is_no_json_fails_before_the_disk_is_touched(tmp_path: Path) -> None:

@@ -82,19 +82,12 @@ def test_an_error_of_ours_has_words_and_no_traceback(log: Log) -> None:
     assert log.lines == ["[ERROR] it failed: The disk is full. Make room."]
 
 
-def test_no_more_than_so_many_are_remembered(log: Log) -> None:
-    for number in range(2 * REPEATS_KEPT):
-        log.now += REPEAT_SECONDS / REPEATS_KEPT * 2
-        log.logger.error("error %d", number)
-    assert len(log.repeats._recent) <= REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
-
-
-def test_a_flood_of_different_errors_is_remembered_up_to_a_limit_and_the_newest_first(log: Log) -> None:
-    for number in range(3 * REPEATS_KEPT):
+def test_of_a_flood_of_different_errors_only_the_newest_are_remembered(log: Log) -> None:
+    for number in [*range(REPEATS_KEPT + 1), REPEATS_KEPT]:
         log.logger.error("error %s", number)
-    assert len(log.repeats._recent) == REPEATS_KEPT  # noqa: SLF001 (that is what is bounded)
-    log.logger.error("error %s", 3 * REPEATS_KEPT - 1)
-    assert len(log.lines) == 3 * REPEATS_KEPT, "the newest is known still"
+    assert len(log.lines) == REPEATS_KEPT + 1, "the newest is known"
+    log.logger.error("error 0")
+    assert len(log.lines) == REPEATS_KEPT + 2, "the oldest is forgotten"
 
 
 def test_a_message_that_can_not_be_formed_reaches_nobody_who_logs(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
