@@ -21,7 +21,7 @@ from pathlib import Path
 CONTROL_SECONDS = 0.05  # between two looks at the control file
 LAST_BEAT_SECONDS = 2.0  # a heartbeat that hangs doesn't keep the worker from stopping
 HELPER_SECONDS = 60  # helpers exit on their own, so nothing is left over
-MISBEHAVIOURS = ("hang", "freeze", "fork", "daemonize", "crash", "stale", "stuck", "ignore-term", "degraded")
+MISBEHAVIOURS = ("hang", "freeze", "fork", "daemonize", "stale", "ignore-term")
 
 # Helpers only sleep; some ignore SIGTERM.
 _SLEEP = f"import time; time.sleep({HELPER_SECONDS})"
@@ -42,7 +42,6 @@ class Worker:
         self.state_dir: Path = options.state_dir
         self.poll_seconds: float = options.poll_seconds
         self.items_done = 0
-        self.last_error = ""
         self.misbehaving: set[str] = set()
         self.progress_at = utc_now()
         self.stopping = threading.Event()
@@ -56,14 +55,14 @@ class Worker:
                 signal.signal(getattr(signal, name), self._on_signal)
         self.log(f"started, version {self.version}, pid {os.getpid()}")
         if self.options.misbehave:
-            self.misbehave(*self.options.misbehave)
+            self.misbehave(self.options.misbehave)
         heart = threading.Thread(target=self._beat_until_finished, name="heartbeat", daemon=True)
         heart.start()
         while not self.stopping.is_set():
             self._read_control()
             if self.paused:
                 self.progress_at = utc_now()  # a paused worker isn't late
-            elif "stuck" not in self.misbehaving:
+            else:
                 self.work()
             until = time.monotonic() + self.poll_seconds
             while time.monotonic() < until and not self.stopping.wait(min(self.poll_seconds, CONTROL_SECONDS)):
@@ -105,7 +104,6 @@ class Worker:
             "poll_seconds": self.poll_seconds,
             "version": self.version,
             "items_done": self.items_done,
-            **({"last_error": self.last_error} if self.last_error else {}),
         }
         target = self.state_dir / f"watcher_heartbeat_{self.worker_id}.json"
         temporary = target.with_suffix(f".{os.getpid()}.tmp")
@@ -119,11 +117,8 @@ class Worker:
         except OSError as error:
             self.log(f"no heartbeat: {error}")
 
-    def misbehave(self, kind: str, *arguments: str) -> None:
-        if kind not in MISBEHAVIOURS:
-            self.log(f"unknown word {kind!r}; known are {', '.join(MISBEHAVIOURS)}")
-            return
-        self.log(f"told to misbehave: {' '.join([kind, *arguments])}")
+    def misbehave(self, kind: str) -> None:
+        self.log(f"told to misbehave: {kind}")
         self.misbehaving.add(kind)
         if kind == "hang":
             while True:
@@ -135,10 +130,6 @@ class Worker:
                 subprocess.Popen([sys.executable, "-c", _PARENT])  # noqa: S603 (our own words)
         elif kind == "daemonize":
             subprocess.run([sys.executable, "-c", _DAEMONIZE], check=True)  # noqa: S603 (our own words)
-        elif kind == "crash":
-            raise RuntimeError("told to crash")
-        elif kind == "degraded":
-            self.last_error = " ".join(arguments) or "told to report an error"
 
     def _on_signal(self, number: int, _frame: object) -> None:
         if self.misbehaving & {"hang", "ignore-term"}:
@@ -149,7 +140,7 @@ class Worker:
     def _beat_until_finished(self) -> None:
         while not self.finished.is_set():
             if not self.misbehaving & {"hang", "stale"}:
-                self.try_to_beat("error" if self.last_error else "paused" if self.paused else "running")
+                self.try_to_beat("paused" if self.paused else "running")
             self.finished.wait(self.options.heartbeat_seconds)
 
     def _read_control(self) -> None:
@@ -157,8 +148,8 @@ class Worker:
         text = control.read_text().strip() if control is not None and control.exists() else ""
         if text != self._last_control:
             self._last_control = text
-            if text:
-                self.misbehave(*text.split())
+            if text in MISBEHAVIOURS:
+                self.misbehave(text)
 
 
 def utc_now() -> str:
@@ -172,7 +163,7 @@ def worker_options() -> argparse.ArgumentParser:
     parser.add_argument("--poll-seconds", type=float, default=1.0)
     parser.add_argument("--heartbeat-seconds", type=float, default=1.0)
     parser.add_argument("--control", type=Path, help="file with a word that says how to misbehave")
-    parser.add_argument("--misbehave", nargs="+", default=[], metavar="WORD", help=", ".join(MISBEHAVIOURS))
+    parser.add_argument("--misbehave", choices=MISBEHAVIOURS)
     return parser
 
 
