@@ -10,7 +10,6 @@ import os
 import socket
 import struct
 from contextlib import suppress
-from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.permissions import user_name
@@ -20,24 +19,16 @@ UNSET = 0xFFFFFFFF
 """The login uid of a process that no login started."""
 
 
-class Caller(NamedTuple):
-    """The facts that tell the person behind a process."""
-
-    login_uid: int | None
-    uid: int
-    sudo_user: str = ""
-    """By the caller's own environment."""
-
-
-def person_name(caller: Caller) -> str:
-    if caller.login_uid is not None:
-        return user_name(caller.login_uid)
-    if caller.uid == 0 and caller.sudo_user:
+def person_name(login_uid: int | None, uid: int, sudo_user: str = "") -> str:
+    """The person behind a process with these users; `sudo_user` is what its own environment says."""
+    if login_uid is not None:
+        return user_name(login_uid)
+    if uid == 0 and sudo_user:
         import pwd
 
         with suppress(KeyError, ValueError):
-            return pwd.getpwnam(caller.sudo_user).pw_name
-    return user_name(caller.uid)
+            return pwd.getpwnam(sudo_user).pw_name
+    return user_name(uid)
 
 
 def own_person() -> str:
@@ -45,7 +36,7 @@ def own_person() -> str:
         import getpass
 
         return getpass.getuser()
-    return person_name(Caller(login_uid(os.getpid()), os.getuid(), sudo_user()))
+    return person_name(login_uid(os.getpid()), os.getuid(), sudo_user())
 
 
 def sudo_user() -> str:
@@ -62,13 +53,13 @@ def peer_person(connection: socket.socket, connected_at: float, sudo_user: str) 
         return None
     pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
     if pid == 0:  # a process of another container: its user is all that the kernel says
-        return person_name(Caller(None, uid, sudo_user))
+        return person_name(None, uid, sudo_user)
     before = identify(pid)
     login = login_uid(pid)
     is_same = before is not None and identify(pid) == before
     if before is None or not is_same or since_boot() - age_seconds(before.start) > connected_at + 0.1:
         raise RefusedError("The process that sent this has ended. Nothing was done.")
-    return person_name(Caller(login, uid, sudo_user))
+    return person_name(login, uid, sudo_user)
 
 
 def login_uid(pid: int) -> int | None:

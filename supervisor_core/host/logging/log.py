@@ -170,14 +170,16 @@ class DriveCopy(logging.Handler):
 
     def close(self) -> None:
         """Copy the waiting lines, if the drive takes them within a second."""
-        self._closed = True
-        self._hurry.set()
-        self._waiting.set()
+        with self._changing:
+            self._closed = True
+            self._hurry.set()
+            self._waiting.set()
         self._thread.join(1.0)
         super().close()
 
     def _run(self) -> None:
-        while not self._closed:
+        closed = False
+        while not closed:
             self._waiting.wait()
             self._hurry.wait(GATHER_SECONDS)
             with self._changing:
@@ -185,6 +187,7 @@ class DriveCopy(logging.Handler):
                 self._hurry.clear()
                 lines, self._lines = self._lines, []
                 lost, self._lost = self._lost, 0
+                closed = self._closed
             if lines:
                 missing = self._copy(lines, lost)
                 with self._changing:

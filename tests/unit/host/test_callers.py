@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pwd
+from typing import Any
 
 import pytest
 
-from supervisor_core.host.callers import Caller, person_name
+from supervisor_core.host.callers import person_name
 
 ROOT, DAEMON, BIN = (pwd.getpwnam(name).pw_uid for name in ("root", "daemon", "bin"))
 NOBODY_S = 4_000_000_001
@@ -15,13 +16,13 @@ NOBODY_S = 4_000_000_001
 @pytest.mark.parametrize(
     ("caller", "name"),
     [
-        (Caller(DAEMON, BIN), "daemon"),
-        (Caller(DAEMON, ROOT, "bin"), "daemon"),
-        (Caller(None, ROOT, "bin"), "bin"),
-        (Caller(None, DAEMON, "bin"), "daemon"),
-        (Caller(None, ROOT, "no-such-user"), "root"),
-        (Caller(None, ROOT), "root"),
-        (Caller(None, NOBODY_S), str(NOBODY_S)),
+        ((DAEMON, BIN), "daemon"),
+        ((DAEMON, ROOT, "bin"), "daemon"),
+        ((None, ROOT, "bin"), "bin"),
+        ((None, DAEMON, "bin"), "daemon"),
+        ((None, ROOT, "no-such-user"), "root"),
+        ((None, ROOT), "root"),
+        ((None, NOBODY_S), str(NOBODY_S)),
     ],
     ids=[
         "a login counts, whatever user it became",
@@ -33,5 +34,5 @@ NOBODY_S = 4_000_000_001
         "a user without a name",
     ],
 )
-def test_the_person_behind_a_call(caller: Caller, name: str) -> None:
-    assert person_name(caller) == name
+def test_the_person_behind_a_call(caller: tuple[Any, ...], name: str) -> None:
+    assert person_name(*caller) == name

@@ -219,6 +219,24 @@ def test_a_drive_that_is_not_mounted_is_not_made_and_a_later_line_arrives(copied
     copied.shows("1 lines are only in the state folder")
 
 
+def test_closing_copies_what_came_while_others_were_on_their_way(tmp_path: Path) -> None:
+    entered, release = threading.Event(), threading.Event()
+
+    class Slow(Drive):
+        def call(self, work, *arguments, timeout=None):  # type: ignore[no-untyped-def]
+            entered.set()
+            assert release.wait(10)
+            return super().call(work, *arguments, timeout=timeout)
+
+    copied = Copied(tmp_path, Slow)
+    log.info("the first")
+    assert entered.wait(5)
+    log.info("the last")
+    threading.Timer(0.1, release.set).start()
+    logs.tear_down([copied.handler])
+    assert "the last" in copied.text()
+
+
 def test_closing_does_not_wait_for_a_drive_that_hangs(tmp_path: Path) -> None:
     release = threading.Event()
 
