@@ -110,12 +110,10 @@ class NasManager:
     """The drive of a configuration from `load_supervisor_config`, or of one at a path."""
 
     def __init__(self, config: Mapping[str, Any] | str | Path) -> None:
-        if isinstance(config, ConfigDocument):
-            self.host = _opened(config.config)
-        elif isinstance(config, Mapping):
+        if isinstance(config, Mapping) and not isinstance(config, ConfigDocument):
             self.host = _host_of_root((config.get("nas") or {}).get("root"))
         else:
-            self.host = host_at(config)
+            self.host = host_at(config.config if isinstance(config, ConfigDocument) else config)
         self.nas_root = self.host.config.drive_root
 
     def get_state_path(self) -> Path:
@@ -150,20 +148,20 @@ class Database:
         """Do nothing."""
 
 
-def host_at(config_path: ConfigPath) -> HostContext:
-    return _opened(load.load_supervisor_config(config_path))
-
-
-def _opened(config: SupervisorConfig) -> HostContext:
+def host_at(config: ConfigPath | SupervisorConfig) -> HostContext:
+    if not isinstance(config, SupervisorConfig):
+        config = load.load_supervisor_config(config)
     environment.prepare_state_dir(config)
     return open_doors(config)
 
 
 def host_of(nas: object) -> HostContext:
     """The host that `nas` stands for."""
+    if isinstance(nas, HostContext):
+        return nas
     if isinstance(nas, NasManager):
         return nas.host
-    return nas if isinstance(nas, HostContext) else _host_of_root(getattr(nas, "nas_root", getattr(nas, "root", None)))
+    return _host_of_root(getattr(nas, "nas_root", None) or getattr(nas, "root", None))
 
 
 def _host_of_root(root: object) -> HostContext:

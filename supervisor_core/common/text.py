@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from base64 import b32encode
 from collections.abc import Iterable
 
 TYPE_CHECKING = False
@@ -104,4 +103,6 @@ def canonical_json(value: Any) -> str:  # noqa: ANN401 (JSON of any shape)
 
 def random_id(letters: int = 8) -> str:
     """Lowercase letters and the digits 2 to 7; nobody can guess the next one. Eight give a million million ids."""
+    from base64 import b32encode  # late, as most commands need no id
+
     return b32encode(os.urandom(letters)).decode().lower()[:letters]

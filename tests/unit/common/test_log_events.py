@@ -118,16 +118,6 @@ def test_a_call_has_the_level_of_its_event() -> None:
     assert seen > 40
 
 
-def test_no_call_writes_a_name_of_an_event_as_a_string() -> None:
-    names = {each.event for each in LogEvent}
-    for path in trees():
-        if path != CATALOG:
-            for node in nodes(path):
-                if isinstance(node, ast.keyword) and node.arg == "extra":
-                    strings = {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant)}
-                    assert not strings & {"event", *names}, path
-
-
 @pytest.mark.parametrize("event", LogEvent, ids=lambda event: event.event)
 def test_an_event_is_well_named(event: LogEvent) -> None:
     assert re.fullmatch(r"[a-z_]+\.[a-z_]+", event.event)

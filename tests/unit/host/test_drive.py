@@ -149,26 +149,6 @@ def test_a_drive_that_is_not_there_is_an_error_and_is_never_made(tmp_path: Path)
         drive.check()
 
 
-def test_a_call_never_waits_behind_one_that_hangs_while_a_thread_may_be_made() -> None:
-    """Many quick calls from many sides first, so that the count of free threads is put to the test."""
-    threads = DaemonThreads("pool-under-test", 4)
-
-    def many() -> None:
-        for _ in range(300):
-            threads.submit(int).result(5)
-
-    callers = [threading.Thread(target=many) for _ in range(3)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    release = threading.Event()
-    hanging = [threads.submit(release.wait) for _ in range(3)]
-    assert threads.submit(lambda: 7).result(5) == 7
-    release.set()
-    assert all(future.result(5) for future in hanging)
-
-
 def test_idle_threads_end_and_calls_still_find_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls come while threads are about to end, so that the count of free threads is put to the test."""
     monkeypatch.setattr(pools, "IDLE_SECONDS", 0.002)
