@@ -7,16 +7,15 @@ checkout's lock is held meanwhile (see `checkout_lock`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
+from supervisor_core.code import git_changes
 from supervisor_core.code.change_plan import (
-    TASK,
     CodePlan,
-    Commit,
     commits_json,
     count,
     describe_move,
@@ -26,21 +25,6 @@ from supervisor_core.code.change_plan import (
     short,
 )
 from supervisor_core.code.git import GitError, versions
-from supervisor_core.code.git_changes import (
-    CHANGES,
-    commit_tree,
-    keep_changes,
-    keep_commit,
-    kept_changes,
-    merge,
-    move_back,
-    move_forward,
-    push,
-    restore_changes,
-    revert,
-    temporary_worktree,
-    tidy,
-)
 from supervisor_core.code.packages import (
     NAMED_PACKAGES,
     PythonEnvironment,
@@ -55,7 +39,7 @@ from supervisor_core.code.planning import (
     checkout_of,
     jobs_of_task,
     plan_job,
-    try_plan,
+    prepare,
 )
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import RefusedError, SupervisorError, describe
@@ -94,21 +78,35 @@ class Change:
     def details(self, after: str) -> dict[str, Any]:
         """The details of the outcome, with the code at this commit."""
         plan, moved = self.plan, after != self.plan.head.hash
+        commits = (plan.reverted if plan.command == "rollback" else plan.commits) if moved else ()
+        files = plan.files if moved and not plan.conflict else ()
         details: dict[str, Any] = {
             "up_to_date": plan.leaves_code,
             "before": plan.head.hash,
             "after": after,
             "target": plan.target,
-            "commits": commits_json(plan.commits) if moved else [],
-            "commit_count": plan.commit_count if moved else 0,
-            "files": files_json(plan.files) if moved else [],
-            "file_count": len(plan.files) if moved else 0,
+            "commits": commits_json(commits),
+            "commit_count": len(commits) if plan.command == "rollback" else plan.commit_count if moved else 0,
+            "files": files_json(files),
+            "file_count": len(files),
             "kept": commits_json(plan.kept),
             "dropped": commits_json(plan.dropped) if moved else [],
             "label": self.job.label,
         }
         if plan.command == "undo":
             details |= {"undone_task_id": plan.undone_task_id or None, "restored_commit": plan.target}
+        if plan.command == "rollback":
+            details |= {
+                "starting_commit": plan.head.hash,
+                "commits_reverted": len(commits),
+                "reverted_commits": [commit.hash for commit in commits],
+                "skipped_commits": [commit.hash for commit in plan.skipped],
+                "failed_commit": None,
+                "final_commit": after,
+                "success": True,
+                "error": None,
+                "notes": list(plan.notes),
+            }
         return details
 
 
@@ -197,7 +195,7 @@ def update_code(host: HostContext, job: Job) -> Outcome:
     refused before a worker is stopped. If a worker fails with the new code, or an installation fails, code and packages
     are restored. Without new commits, no worker is stopped, but one that should run is started.
     """
-    return _change_code(host, job, _apply_update, put_back=_put_back)
+    return _change_code(host, job, _update, puts_back=True)
 
 
 update_code_deps = update_code
@@ -206,12 +204,11 @@ update_code_deps = update_code
 def rollback_code(host: HostContext, job: Job) -> Outcome:
     """Revert the newest commits, newest first, each with a new commit that names the requester.
 
-    A rollback that would surely fail is refused before a worker is stopped. If a revert fails anyway, the rollback
-    stops there: the earlier reverts stay, and the checkout is clean. A rollback stays even if a worker fails with it;
-    an undo reverses it.
+    If a revert fails, the rollback stops there: the earlier reverts stay, and the checkout is clean. A rollback stays
+    even if a worker fails with it; an undo reverses it.
     """
     try:
-        outcome = _change_code(host, job, _apply_rollback, pushes=True)
+        outcome = _change_code(host, job, _rollback, pushes=True)
     except SupervisorError as error:  # no worker was stopped
         outcome = Outcome.failed(str(error), refused=True)
     if not {"refused", "survivors"} & outcome.details.keys():
@@ -227,7 +224,7 @@ def undo_code(host: HostContext, job: Job) -> Outcome:
 
     An undo stays even if a worker fails with it: the worker ran with this code before.
     """
-    return _change_code(host, job, _apply_undo, pushes=True)
+    return _change_code(host, job, _undo, pushes=True)
 
 
 def _change_code(
@@ -235,67 +232,62 @@ def _change_code(
     job: Job,
     apply: Callable[[Change], Outcome],
     *,
-    put_back: Callable[[Change, str], Outcome] | None = None,
+    puts_back: bool = False,
     pushes: bool = False,
 ) -> Outcome:
     """Change the code of a checkout, and restart its workers.
 
-    1. Plan. Refuse if the plan isn't the approved one, or if a dry run of an update fails.
-    2. Look at all workers, and refuse if one couldn't be started afterwards. Quarantined ones are left alone.
-    3. Stop them. If one doesn't stop, start the others again and change nothing.
-    4. Check the code again, and `apply`. An error of it means that nothing was changed.
-    5. Start them. If one that ran before fails with the new code, stop them, `put_back` the old code, and start again.
-    6. Push the new commits if that's configured, and pack the repository.
+    1. Plan, and refuse if the plan isn't the approved one.
+    2. Make the new commit aside. Refuse an update with a conflict; a rollback reverts what it can.
+    3. Look at all workers, and refuse if one couldn't be started afterwards. Quarantined ones are left alone.
+    4. Stop them. If one doesn't stop, start the others again and change nothing.
+    5. Check the code again, and `apply`. An error of it means that nothing was changed.
+    6. Start them. If one that ran before fails with the new code, stop them, put back the old code, and start again.
+    7. Push the new commits if that's configured, and pack the repository.
     """
     # 1
     checkout = checkout_of(host, host.config.worker(job.worker_id))
     if earlier := _sibling_outcome(host, job, checkout):
         return earlier
-    host.progress(f"checking {checkout.code.remote} for new commits" if put_back else "checking the code")
+    host.progress("checking the code" if pushes else f"checking {checkout.code.remote} for new commits")
     plan = plan_job(host, job, checkout)
-    if put_back:  # a rollback does its reverts aside anyway, and stops at the first that fails
-        plan = try_plan(host, checkout, plan)
-    if plan.untried:
-        log.warning("%s", plan.untried)
-    if plan.conflict:
-        raise CodeRefused(
-            f"{plan.conflict} Nothing was changed, and no worker was stopped.",
-            remedy="Merge them by hand, or drop the local commits: update --reset.",
-        )
-    if plan.does_nothing:
-        return _change_nothing(Change(host, job, checkout, plan))
     with ExitStack() as locks:
         environments: Sequence[PythonEnvironment] = ()
         if plan.installs:
             host.progress("checking the installed packages")
             environments = locks.enter_context(locked_environments(host, checkout))
-        change = Change(host, job, checkout, plan, environments)
         # 2
-        restarts, left_alone = _look_at_workers(change)
+        change = Change(host, job, checkout, prepare(host, checkout, plan, job), environments)
+        if change.plan.conflict and puts_back:
+            raise CodeRefused(
+                f"{change.plan.conflict} Nothing was changed, and no worker was stopped.",
+                remedy="Merge them by hand, or drop the local commits: update --reset.",
+            )
+        if plan.does_nothing or (change.plan.conflict and not change.plan.reverted):
+            return _start_stopped(change, _change_nothing(change))
         # 3
+        restarts, left_alone = _look_at_workers(change)
+        # 4
         _run_concurrently(restarts, WorkerRestart.stop)
         if kept := [restart for restart in restarts if not restart.stopped]:
-            reports = [(restart, restart.stopped, restart.error) for restart in kept]
+            reports = [restart.stopped for restart in kept if restart.stopped is not None]
+            why = " ".join(f"{restart.worker.id} couldn't be stopped: {restart.error}" for restart in kept)
             _run_concurrently(restarts, WorkerRestart.start)
             details = {"workers": {restart.worker.id: restart.as_json() for restart in restarts}, "label": job.label}
-            for _, report, _ in reports:
-                if report is not None:
-                    return stuck(report, details, "Its code wasn't changed.")
-            why = " ".join(f"{restart.worker.id} couldn't be stopped: {error}" for restart, _, error in reports)
+            if reports:
+                return stuck(reports[0], details, "Its code wasn't changed.")
             return Outcome.failed(f"{why} Nothing was changed. {'. '.join(map(str, restarts))}.", **details)
-        # 4
-        result = _apply_safely(change, apply)
         # 5
+        result = _apply_safely(change, apply)
+        # 6
         _run_concurrently(restarts, WorkerRestart.start)
-        dead = [restart for restart in restarts if restart.died]
-        if dead and put_back and result.error is None:
-            result = _return_to_old_code(change, put_back, result, restarts, dead)
+        if puts_back and result.error is None and any(restart.died for restart in restarts):
+            result = _return_to_old_code(change, result, restarts)
             _run_concurrently(restarts, WorkerRestart.start)
-    # 6
+    # 7
     if result.error is None:
-        if pushes:
-            result = _push(change, result)
-        tidy(checkout.git)
+        result = _push(change, result) if pushes else result
+        git_changes.tidy(checkout.git)
     return _outcome(change, result, [*restarts, *left_alone])
 
 
@@ -328,19 +320,24 @@ def _sibling_outcome(host: HostContext, job: Job, checkout: Checkout) -> Outcome
 
 
 def _change_nothing(change: Change) -> Outcome:
-    """The outcome of a change that had nothing to do. An update starts workers that should run and don't."""
-    host, plan, checkout = change.host, change.plan, change.checkout
+    """The outcome of a change that has nothing to do, or of a rollback whose first revert fails."""
+    plan, worker_id = change.plan, change.checkout.worker.id
     details = change.details(plan.head.hash)
+    if plan.conflict:
+        return _stopped_rollback(change, plan.head.hash)
+    message = f"Already up to date at {plan.head}{_describe_kept(change)}"
     if plan.command == "rollback":
-        newest = f"the newest {count(len(plan.skipped), 'commit')} of {checkout.worker.id} changed no files"
-        details |= _rollback_details(change, [], plan.head.hash)
-        return Outcome.done(**{**details, "message": f"Nothing to revert: {newest}. No worker was stopped"})
-    if plan.command == "undo":
-        same = f"the files of {checkout.worker.id} already match the state before it"
-        return Outcome.done(**{**details, "message": f"Nothing to undo: {same}"})
-    kept = f"; {_describe_kept(change)}" if plan.kept else ""
-    result = Outcome.done(**{**details, "message": f"Already up to date at {plan.head}{kept}"})
-    restarts = [WorkerRestart(host, worker, stop_reason(change.job)) for worker in checkout.workers]
+        newest = f"the newest {count(len(plan.skipped), 'commit')} of {worker_id} changed no files"
+        message = f"Nothing to revert: {newest}. No worker was stopped"
+    elif plan.command == "undo":
+        message = f"Nothing to undo: the files of {worker_id} already match the state before it"
+    return Outcome(success=True, details={**details, "message": message})
+
+
+def _start_stopped(change: Change, result: Outcome) -> Outcome:
+    """Start workers that should run and don't, although no worker was stopped."""
+    host = change.host
+    restarts = [WorkerRestart(host, worker, stop_reason(change.job)) for worker in change.checkout.workers]
     stopped = [
         restart
         for restart in restarts
@@ -348,10 +345,8 @@ def _change_nothing(change: Change) -> Outcome:
         and host.quarantines.read(restart.worker.id) is None
         and find_stopped(host.processes, restart.worker).presence is Presence.STOPPED
     ]
-    if not stopped:
-        return result
     _run_concurrently(stopped, WorkerRestart.start)
-    return _outcome(change, result, stopped)
+    return _outcome(change, result, stopped) if stopped else result
 
 
 def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRestart]]:
@@ -412,56 +407,45 @@ def _apply_safely(change: Change, apply: Callable[[Change], Outcome]) -> Outcome
     return Outcome.failed(reason, before=before, after=after, message=move)
 
 
-def _apply_update(change: Change) -> Outcome:
-    """Move the checkout to the remote's commit, and install the requirements. If that fails, restore both."""
-    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
+def _update(change: Change) -> Outcome:
+    """Move the checkout to the new commit, and install the requirements. If that fails, restore both."""
+    job, plan, checkout = change.job, change.plan, change.checkout
     git, head = checkout.git, plan.head.hash
-    remote = f"{checkout.code.remote}/{checkout.code.branch}"
     details, message = change.details(head), f"Code already up to date at {plan.head}"
     if not plan.leaves_code:
-        kept = {"head": keep_commit(git, job.task_id, head)}
-        move = "resetting to" if plan.drops_changes else "merging" if plan.kept else "fast-forwarding to"
+        kept = {"head": git_changes.keep_commit(git, job.task_id, head)}
+        how = "resetting to" if plan.drops_changes else "merging" if plan.kept else "fast-forwarding to"
         coming = f" ({count(plan.commit_count, 'commit')})" if plan.commit_count else ""
-        host.progress(f"{move} {short(plan.target)}{coming}")
-        local = ""
-        if plan.drops_changes:
-            if plan.changes:
-                kept["changes"] = keep_changes(git, job.task_id)
+        change.host.progress(f"{how} {short(plan.target)}{coming}")
+        if plan.changes:
+            kept["changes"] = git_changes.keep_changes(git, job.task_id)
+        try:
+            git_changes.move_forward(git, head, plan.result, drops_changes=plan.drops_changes)
+        except GitError as error:
             try:
-                move_forward(git, head, plan.target, drops_changes=True)
-            except GitError as error:
-                try:
-                    if kept.get("changes"):
-                        restore_changes(git, kept["changes"])
-                except GitError:
-                    raise GitError(f"{error} Uncommitted changes are kept as {kept['changes']}.") from None
-                raise
-            dropped = [count(len(plan.dropped), "local commit")] if plan.dropped else []
-            dropped += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
-            local = f"; dropped {' and '.join(dropped)} (kept under refs/supervisor/)" if dropped else ""
-        elif plan.kept:
-            with temporary_worktree(git, host.config.state_dir, head, plan.trial_paths, CHANGES) as worktree:
-                commits = f"Keeps {count(len(plan.kept), 'local commit')}."
-                merge(worktree, plan.target, f"Merge {remote}\n\n{commits}\n\n{_signature(job)}")
-                merged = worktree.resolve("HEAD")
-            move_forward(git, head, merged)
-            local = f"; {_describe_kept(change)}"
-        else:
-            move_forward(git, head, plan.target)
-        after = git.resolve("HEAD")
-        moved = f"Updated {checkout.names} by {count(plan.commit_count, 'commit')}"
-        moved = moved if plan.commit_count else f"Reset {checkout.names} to {remote}"
-        details, message = {**change.details(after), "kept_as": kept}, f"{describe_move(moved, head, after)}{local}"
+                if kept.get("changes"):
+                    git_changes.restore_changes(git, kept["changes"])
+            except GitError:
+                raise GitError(f"{error} Uncommitted changes are kept as {kept['changes']}.") from None
+            raise
+        dropped = [count(len(plan.dropped), "local commit")] if plan.dropped else []
+        dropped += [f"the changes in {count(len(plan.changes), 'file')}"] if plan.changes else []
+        local = f"; dropped {' and '.join(dropped)} (kept under refs/supervisor/)" if dropped else ""
+        message = f"Reset {checkout.names} to {checkout.code.remote}/{checkout.code.branch}"
+        if plan.commit_count:
+            message = f"Updated {checkout.names} by {count(plan.commit_count, 'commit')}"
+        message = f"{describe_move(message, head, plan.result)}{local}{_describe_kept(change)}"
+        details = {**change.details(plan.result), "kept_as": kept}
     if change.environments:
         try:
-            packages = install_requirements(host, job.task_id, checkout, change.environments)
+            packages = install_requirements(change.host, job.task_id, checkout, change.environments)
         except (SupervisorError, OSError) as error:  # a full disk, say: the new code must not run without them
             return _put_back(change, f"Installing the requirements failed. {error}")
         changed = list(dict.fromkeys(package for record in packages for package in record["changed"]))
         installed = f"Packages: {list_names(changed, NAMED_PACKAGES)}"
         message += f". {installed if changed else 'All requirements were already installed'}"
         details["packages"] = packages
-    return Outcome.done(**details, message=message)
+    return Outcome(success=True, details={**details, "message": message})
 
 
 def _put_back(change: Change, why: str) -> Outcome:
@@ -472,136 +456,93 @@ def _put_back(change: Change, why: str) -> Outcome:
     """
     plan, checkout = change.plan, change.checkout
     git, head, after = checkout.git, plan.head.hash, plan.head.hash
-    details: dict[str, Any] = {}
-    if change.environments:
-        change.host.progress("restoring the code and the packages")
+    tried: Mapping[str, str] = {}
     message = f"The code is still at {short(head)}"
     error = followed_by(why, f"{message}.")
+    if change.environments:
+        change.host.progress("restoring the code and the packages")
     if not plan.leaves_code:
         try:
-            details["tried"] = git.resolve("HEAD")
-            move_back(git, details["tried"], head)
-            if changes := kept_changes(git, change.job.task_id):
-                restore_changes(git, changes)
+            tried = {"tried": git.resolve("HEAD")}
+            git_changes.move_back(git, tried["tried"], head)
+            if changes := git_changes.kept_changes(git, change.job.task_id):
+                git_changes.restore_changes(git, changes)
             message = f"Restored the code of {checkout.names} to {short(head)}"
             error = followed_by(why, f"{message}.")
         except (SupervisorError, OSError) as failure:
-            if not change.environments:
-                raise
             try:
                 after = git.resolve("HEAD") or head
             except SupervisorError:
-                after = head
-            unknown = "Couldn't tell whether the code was restored"
-            message = describe_move("The code moved", head, after) if after != head else unknown
-            error = followed_by(why, f"Restoring the code failed too. {failure}")
+                after = plan.result
+            message = describe_move("The code moved", head, after)
+            if after == head:
+                message = "Couldn't tell whether the code was restored"
+            error = followed_by(why, f"Restoring the previous version failed too. {failure}")
     if change.environments:
         results = dict.fromkeys(environment.restore() for environment in change.environments)
         error = followed_by(error, " ".join(results))
-    return Outcome.failed(error, **{**change.details(after), **details, "message": message})
+    return Outcome(success=False, error=error, details={**change.details(after), **tried, "message": message})
 
 
-def _return_to_old_code(
-    change: Change,
-    put_back: Callable[[Change, str], Outcome],
-    result: Outcome,
-    restarts: Sequence[WorkerRestart],
-    dead: Sequence[WorkerRestart],
-) -> Outcome:
+def _return_to_old_code(change: Change, result: Outcome, restarts: Sequence[WorkerRestart]) -> Outcome:
     """Stop all workers, and restore the previous version, with which the failing ones ran."""
+    errors = {restart.worker.id: restart.error for restart in restarts if restart.died}
     why = "\n".join(
-        f"{restart.worker.id} fails with the new version: {restart.error.removeprefix(f'{restart.worker.id} ')}"
-        for restart in dead
+        f"{name} fails with the new version: {error.removeprefix(f'{name} ')}" for name, error in errors.items()
     )
-    errors = {restart.worker.id: restart.error for restart in dead}
-    change.host.progress(f"{dead[0].worker.id} fails with the new version; restoring the previous one")
+    change.host.progress(f"{next(iter(errors))} fails with the new version; restoring the previous one")
     _run_concurrently(restarts, WorkerRestart.stop)
     if all(restart.stopped for restart in restarts):
         try:
-            result = put_back(change, why)
-        except Exception as error:
-            reason = f" {error}"
-            if not isinstance(error, SupervisorError):
-                log.exception("restoring the previous version failed unexpectedly")
-                reason = f" Unexpected error: {describe(error)}."
-            failed = followed_by(why, f"Restoring the previous version failed too.{reason}")
-            result = replace(result, success=False, error=failed)
+            result = _put_back(change, why)
+        except Exception as error:  # whatever it is, the workers wait to be started
+            log.exception("restoring the previous version failed unexpectedly")
+            reason = f"Restoring the previous version failed too. Unexpected error: {describe(error)}."
+            result = replace(result, success=False, error=followed_by(why, reason))
     return replace(result, details={**result.details, "failed": errors})
 
 
-def _apply_rollback(change: Change) -> Outcome:
-    """Revert the commits in a temporary worktree, up to the first that fails; then move the checkout once."""
-    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
-    git, head = checkout.git, plan.head.hash
-    keep_commit(git, job.task_id, head)
-    reverted: list[Commit] = []
-    after, commit = head, plan.commits[0]
-    failure: SupervisorError | None = None
+def _rollback(change: Change) -> Outcome:
+    """Move the checkout to the last revert that could be made."""
+    git, plan, head = change.checkout.git, change.plan, change.plan.head.hash
+    git_changes.keep_commit(git, change.job.task_id, head)
     try:
-        with temporary_worktree(git, host.config.state_dir, head, plan.trial_paths, CHANGES) as worktree:
-            for number, commit in enumerate(plan.commits, 1):
-                host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
-                # The message begins with git's own, so that every tool recognizes it.
-                towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
-                reverts = f"This reverts commit {commit.hash}{towards}."
-                revert(worktree, commit, f'Revert "{commit.subject}"\n\n{reverts}\n\n{_signature(job)}')
-                after = worktree.resolve("HEAD")
-                reverted.append(commit)
+        git_changes.move_forward(git, head, plan.result)
     except SupervisorError as error:
-        failure = error
-    try:
-        if reverted:
-            move_forward(git, head, after)
-    except SupervisorError as error:
-        failure, reverted, commit = error, [], plan.commits[0]
-    if failure is None:
-        message = f"Rolled back {checkout.names} by {count(len(reverted), 'commit')}"
-        if plan.skipped:
-            message += f", skipping {', '.join(map(str, plan.skipped))} without changes"
-        details = {**change.details(after), **_rollback_details(change, reverted, after)}
-        return Outcome(success=True, details={**details, "message": describe_move(message, head, after)})
-    after = git.resolve("HEAD") or head
-    stayed = f"{count(len(reverted), 'newer commit')} stayed reverted" if reverted else "nothing was reverted"
-    them = "it" if len(reverted) == 1 else "them"
-    again = f" To bring {them} back: undo {checkout.worker.id} {job.task_id}." if reverted else ""
-    reason = f"{failure} The rollback stopped there: {stayed}.{again}"
-    details = {**change.details(after), **_rollback_details(change, reverted, after), "files": [], "file_count": 0}
-    details |= {"failed_commit": commit.hash, "success": False, "error": reason}
-    details["message"] = describe_move("The rollback stopped partway", head, after)
-    return Outcome(success=False, error=reason, details=details)
+        failed = replace(change, plan=replace(plan, reverted=(), conflict=str(error)))
+        return _stopped_rollback(failed, git.resolve("HEAD") or head)
+    if plan.conflict:
+        return _stopped_rollback(change, plan.result)
+    message = f"Rolled back {change.checkout.names} by {count(len(plan.reverted), 'commit')}"
+    if plan.skipped:
+        message += f", skipping {', '.join(map(str, plan.skipped))} without changes"
+    details = {**change.details(plan.result), "message": describe_move(message, head, plan.result)}
+    return Outcome(success=True, details=details)
 
 
-def _rollback_details(change: Change, reverted: Sequence[Commit], after: str) -> dict[str, Any]:
-    return {
-        "starting_commit": change.plan.head.hash,
-        "commits_reverted": len(reverted),
-        "reverted_commits": [commit.hash for commit in reverted],
-        "skipped_commits": [commit.hash for commit in change.plan.skipped],
-        "failed_commit": None,
-        "final_commit": after,
-        "success": True,
-        "error": None,
-        "commits": commits_json(reverted),
-        "commit_count": len(reverted),
-        "notes": list(change.plan.notes),
-    }
+def _stopped_rollback(change: Change, after: str) -> Outcome:
+    """The failure of a rollback that reverted only some of its commits, or none."""
+    plan, number = change.plan, len(change.plan.reverted)
+    stayed = f"{count(number, 'newer commit')} stayed reverted" if number else "nothing was reverted"
+    them, undo = "it" if number == 1 else "them", f"undo {change.checkout.worker.id} {change.job.task_id}"
+    error = f"{plan.conflict} The rollback stopped there: {stayed}."
+    error += f" To bring {them} back: {undo}." if number else ""
+    message = describe_move("The rollback stopped partway", plan.head.hash, after)
+    failed_commit = plan.commits[number].hash
+    details = {**change.details(after), "failed_commit": failed_commit, "success": False, "error": error}
+    return Outcome(success=False, error=error, details={**details, "message": message})
 
 
-def _apply_undo(change: Change) -> Outcome:
-    """Make the commit, fast-forward to it, and restore the packages that the undone update installed."""
-    host, job, plan, checkout = change.host, change.job, change.plan, change.checkout
-    git, head = checkout.git, plan.head.hash
-    keep_commit(git, job.task_id, head)
+def _undo(change: Change) -> Outcome:
+    """Move the checkout to the new commit, and restore the packages that the undone update installed."""
+    host, plan, checkout, after = change.host, change.plan, change.checkout, change.plan.result
+    git_changes.keep_commit(checkout.git, change.job.task_id, plan.head.hash)
     host.progress(f"undoing {plan.undone_task_id}: restoring the files of {short(plan.target)}")
     message = f"Undid {plan.undone} {plan.undone_task_id} of {' and '.join(checkout.ids)}"
-    tree, after = git.tree(plan.target), head
-    if tree == git.tree(head):  # it installed something and brought no code
-        message += f". No files changed; the code is at {short(head)}"
+    if after == plan.head.hash:
+        message += f". No files changed; the code is at {short(after)}"
     else:
-        subject = f"Undo {plan.undone} ({plan.undone_task_id})"
-        restores = f"Restores every file to commit {plan.target}."
-        after = commit_tree(git, tree, f"{subject}\n\n{restores}\n\n{_signature(job)}")
-        move_forward(git, head, after)
+        git_changes.move_forward(checkout.git, plan.head.hash, after)
         message += f". Commit {short(after)} restores every file to {short(plan.target)}"
     packages = ""
     if plan.packages:
@@ -611,17 +552,14 @@ def _apply_undo(change: Change) -> Outcome:
         except SupervisorError as error:
             packages = f"Couldn't tell whether the packages were restored: {error}".rstrip(".")
         message += f". {packages}"
-    return Outcome.done(**change.details(after), packages_said=packages or None, message=message)
-
-
-def _signature(job: Job) -> str:
-    return f"Requested by {job.audit_label}.\n\n{TASK}: {job.task_id}\n"
+    details = {**change.details(after), "packages_said": packages or None, "message": message}
+    return Outcome(success=True, details=details)
 
 
 def _describe_kept(change: Change) -> str:
     kept = change.plan.kept
     are = "isn't" if len(kept) == 1 else "aren't"
-    return f"kept {count(len(kept), 'local commit')} that {are} on {change.checkout.code.remote}"
+    return f"; kept {count(len(kept), 'local commit')} that {are} on {change.checkout.code.remote}" if kept else ""
 
 
 def _push(change: Change, result: Outcome) -> Outcome:
@@ -631,7 +569,7 @@ def _push(change: Change, result: Outcome) -> Outcome:
         return replace(result, details={**details, "pushed": False})
     change.host.progress(f"pushing to {code.remote}")
     try:
-        push(change.checkout.git, code.remote, code.branch)
+        git_changes.push(change.checkout.git, code.remote, code.branch)
     except SupervisorError as error:
         message = f"{message}. {str(error).rstrip('.')}"
         return replace(result, details={**details, "pushed": False, "push_error": str(error), "message": message})

@@ -181,8 +181,12 @@ class CodePlan:
     """The requirements to install and their Python, in words."""
     notes: tuple[str, ...] = ()
     """Further sentences for people."""
+    result: str = ""
+    """The commit that the checkout moves to, once it's made."""
+    reverted: tuple[Commit, ...] = ()
+    """The commits that a rollback could revert."""
     conflict: str = ""
-    """The failure that the dry run found."""
+    """Why the commit couldn't be made, or not all of it."""
     untried: str = ""
     """The reason why the dry run couldn't be done."""
     state: str = ""

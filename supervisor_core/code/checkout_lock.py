@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from supervisor_core.code.git import top_of
@@ -45,26 +44,24 @@ def checkout_for(job: Job, host: HostContext, should_stop: Callable[[], object])
     if tier > Tier.LIFECYCLE:
         yield host
         return
-    worker, purpose = host.config.worker(job.worker_id), f"{job.command} of {job.worker_id}"
-    changes = tier is Tier.CODE
-    with ExitStack() as held:
-        top = _top(host, worker)
-        for kind in (TURN, CHECKOUT) if changes else (CHECKOUT,):
+    top, purpose = _top(host, host.config.worker(job.worker_id)), f"{job.command} of {job.worker_id}"
+    with ExitStack() as locks:
+        for kind in (TURN, CHECKOUT) if tier is Tier.CODE else (CHECKOUT,):
             lock = _lock(host, top, purpose, kind)
-            if not _take(lock, exclusive=changes, should_stop=should_stop):
+            if not _acquire(lock, exclusive=tier is Tier.CODE, should_stop=should_stop):
                 yield None
                 return
-            held.enter_context(lock)
-        yield replace(host, unlocked=partial(_unlocked, lock, should_stop)) if changes else host
+            locks.enter_context(lock)
 
+        @contextmanager
+        def unlocked() -> Iterator[None]:
+            """Release the checkout for a while, and keep the turn."""
+            lock.release()
+            yield
+            if not _acquire(lock, exclusive=True, should_stop=should_stop):
+                raise RefusedError("The supervisor is stopping. Nothing was changed.", remedy="Send the command again.")
 
-@contextmanager
-def _unlocked(lock: FileLock, should_stop: Callable[[], object]) -> Iterator[None]:
-    """Release the checkout for a while."""
-    lock.release()
-    yield
-    if not _take(lock, exclusive=True, should_stop=should_stop):
-        raise RefusedError("The supervisor is stopping. Nothing was changed.", remedy="Send the command again.")
+        yield replace(host, unlocked=unlocked) if tier is Tier.CODE else host
 
 
 @contextmanager
@@ -73,8 +70,8 @@ def checkout_shared(
 ) -> Iterator[bool]:
     """Share the checkout with other starts and stops. False if a code change holds it and `wait` is off, or if this
     program must stop first."""
-    lock = _lock(host, _top(host, worker), "")
-    if not _take(lock, exclusive=False, should_stop=lambda: not wait or should_stop()):
+    lock = _lock(host, _top(host, worker), "", CHECKOUT)
+    if not _acquire(lock, exclusive=False, should_stop=lambda: not wait or should_stop()):
         yield False
         return
     with lock:
@@ -86,23 +83,23 @@ def share_checkout(host: HostContext, one: WorkerSettings, other: WorkerSettings
     return _top(host, one) == _top(host, other)
 
 
-def _take(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]) -> bool:
-    said = False
+def _acquire(lock: FileLock, *, exclusive: bool, should_stop: Callable[[], object]) -> bool:
+    logged = False
     while True:
         try:
             lock.acquire(exclusive=exclusive)
         except LockedError as error:
             if should_stop():
                 return False
-            if not said:
+            if not logged:
                 log.info("waiting for %s", error.holder or "another command on the same checkout")
-            said = True
+            logged = True
         else:
             return True
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
-def _lock(host: HostContext, top: Path, purpose: str, kind: str = CHECKOUT) -> FileLock:
+def _lock(host: HostContext, top: Path, purpose: str, kind: str) -> FileLock:
     locks = host.config.state_dir / "locks"
     locks.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     key = hashlib.sha256(os.fsencode(top)).hexdigest()[:16]

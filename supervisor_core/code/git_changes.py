@@ -46,11 +46,21 @@ GC_AUTO = "6700"
 LONGEST_LOG = 2000  # characters of what git says
 NAMED_FILES = 5
 
-PASSWORD_WANTED = (
-    *("terminal prompts disabled", "could not read Username"),
-    *("could not read Password", "Authentication failed"),
+FETCH_PROBLEMS = (
+    (("couldn't find remote ref",), "{remote} has no branch {branch}.", "Fix workers.ID.code.branch."),
+    (
+        ("terminal prompts disabled", "could not read Username", "could not read Password", "Authentication failed"),
+        "{remote} asks for a username and password, and no one is there to enter them. Git says: {output}",
+        "Set up a deploy key or a credential helper for this user.",
+    ),
+    (
+        ("Permission denied", "Host key verification failed"),
+        "{remote} denied access. Git says: {output}",
+        "Set up an SSH key that the remote accepts for this user, and add the remote to known_hosts.",
+    ),
+    (("",), "{remote} can't be reached. Git says: {output}", "Check the network and the remote's URL."),
 )
-ACCESS_DENIED = ("Permission denied", "Host key verification failed")
+"""Parts of git's message, and what they mean."""
 
 LOCKED = "cannot lock ref"
 CONCURRENT = re.compile(rf"{LOCKED}[^\n]*(?:File exists|but expected|reference already exists)")
@@ -188,19 +198,8 @@ def _fetch_error(git: Git, ran: ProgramResult, remote: str, branch: str) -> GitE
             f"{remote}/{branch} can't be updated in {git.folder}. Git says: {output}",
             remedy="Check the owner and permissions of refs/remotes in its git folder.",
         )
-    if "couldn't find remote ref" in output:
-        return GitError(f"{remote} has no branch {branch}.", remedy="Fix workers.ID.code.branch.")
-    if any(message in output for message in PASSWORD_WANTED):
-        return GitError(
-            f"{remote} asks for a username and password, and no one is there to enter them. Git says: {output}",
-            remedy="Set up a deploy key or a credential helper for this user.",
-        )
-    if any(message in output for message in ACCESS_DENIED):
-        return GitError(
-            f"{remote} denied access. Git says: {output}",
-            remedy="Set up an SSH key that the remote accepts for this user, and add the remote to known_hosts.",
-        )
-    return GitError(f"{remote} can't be reached. Git says: {output}", remedy="Check the network and the remote's URL.")
+    _, problem, remedy = next(row for row in FETCH_PROBLEMS if any(part in output for part in row[0]))
+    return GitError(problem.format(remote=remote, branch=branch, output=output), remedy=remedy)
 
 
 def move_forward(git: Git, head: str, commit: str, *, drops_changes: bool = False) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from supervisor_core.code.change_plan import (
     LISTED_COMMITS,
     STATE_PARAM,
+    TASK,
     CodePlan,
     Commit,
     FileChange,
@@ -33,7 +34,16 @@ from supervisor_core.code.change_plan import (
     touched_paths,
 )
 from supervisor_core.code.git import CodeState, Git, GitError, GitLateError, top_of
-from supervisor_core.code.git_changes import WorktreeError, fetch, merge, revert, temporary_worktree
+from supervisor_core.code.git_changes import (
+    CHANGES,
+    TRIALS,
+    WorktreeError,
+    commit_tree,
+    fetch,
+    merge,
+    revert,
+    temporary_worktree,
+)
 from supervisor_core.code.packages import check_requirements, installations_of
 from supervisor_core.code.watch.rules import CodeChange, change_of
 from supervisor_core.commands.catalog import CATALOG
@@ -132,7 +142,7 @@ def preview(host: HostContext, command: Command) -> list[CodePlan]:
         except SupervisorError as error:
             return replace(base, refused=str(error))
         page = checkout.git.commit_page(checkout.code.remote)
-        return replace(try_plan(host, checkout, plan), workers=base.workers, commit_page=page)
+        return replace(prepare(host, checkout, plan), workers=base.workers, commit_page=page)
 
     checkouts: dict[str, Checkout] = {}
     for worker_id in command.workers:
@@ -236,22 +246,47 @@ def plan_job(host: HostContext, job: Job, checkout: Checkout) -> CodePlan:
     return plan
 
 
-def try_plan(host: HostContext, checkout: Checkout, plan: CodePlan) -> CodePlan:
-    """Do a dry run of a plan with reverts or a merge. The returned plan has its result."""
+def prepare(host: HostContext, checkout: Checkout, plan: CodePlan, job: Job | None = None) -> CodePlan:
+    """Make the commit to move to; reverts and merges in a temporary worktree. The returned plan has the result.
+
+    Without a job it's a dry run, whose commit nobody needs. Reverts stop at the first that fails.
+    """
+    git, result = checkout.git, plan.head.hash
+    signature = f"Requested by {job.audit_label}.\n\n{TASK}: {job.task_id}\n" if job else "Dry run\n"
     if not plan.is_tried:
-        return plan
+        result = plan.target
+        if plan.command == "undo":
+            result, tree = plan.head.hash, git.tree(plan.target)
+            if job and tree != git.tree(result):  # else the undone command installed something and brought no code
+                restores = f"Restores every file to commit {plan.target}."
+                subject = f"Undo {plan.undone} ({plan.undone_task_id})"
+                result = commit_tree(git, tree, f"{subject}\n\n{restores}\n\n{signature}")
+        return replace(plan, result=result)
+    conflict, untried, reverted = "", "", []
+    purpose = CHANGES if job else TRIALS
     try:
-        with temporary_worktree(checkout.git, host.config.state_dir, plan.head.hash, plan.trial_paths) as worktree:
+        with temporary_worktree(git, host.config.state_dir, result, plan.trial_paths, purpose) as worktree:
             if plan.merges:
-                merge(worktree, plan.target, "Dry run of the supervisor")
-            else:
-                for commit in plan.commits:
-                    revert(worktree, commit)
-    except (WorktreeError, GitLateError, OSError) as error:
-        return replace(plan, untried=f"The dry run couldn't be done. {error}")
-    except SupervisorError as error:
-        return replace(plan, conflict=str(error))
-    return plan
+                keeps = f"Keeps {count(len(plan.kept), 'local commit')}."
+                subject = f"Merge {checkout.code.remote}/{checkout.code.branch}"
+                merge(worktree, plan.target, f"{subject}\n\n{keeps}\n\n{signature}")
+                result = worktree.resolve("HEAD")
+            for number, commit in enumerate(() if plan.merges else plan.commits, 1):
+                if job:
+                    host.progress(f"reverting {commit} ({number} of {len(plan.commits)})")
+                # The message begins with git's own, so that every tool recognizes it.
+                towards = f", reversing\nchanges made to {commit.parents[0]}" if commit.is_merge else ""
+                reverts = f"This reverts commit {commit.hash}{towards}."
+                message = f'Revert "{commit.subject}"\n\n{reverts}\n\n{signature}' if job else ""
+                revert(worktree, commit, message)
+                result = worktree.resolve("HEAD")
+                reverted.append(commit)
+    except (SupervisorError, OSError) as error:
+        if job or not isinstance(error, WorktreeError | GitLateError | OSError):
+            conflict = str(error)
+        else:
+            untried = f"The dry run couldn't be done. {error}"
+    return replace(plan, result=result, reverted=tuple(reverted), conflict=conflict, untried=untried)
 
 
 def _plan_update(host: HostContext, checkout: Checkout, command: str, *, reset: bool) -> CodePlan:

@@ -91,13 +91,12 @@ MERGE = Road(
     "update_code",
     (
         "git.fetch",
-        "git.merge",
+        "git.merge",  # aside
         STOP,
         KEEP,
-        "git.merge",
-        "git.merge",
+        "git.merge",  # moves there
         START,
-    ),  # the first is a trial, the last moves there
+    ),
     _comes_in_beside_own_commits,
 )
 RESET = Road(
@@ -110,13 +109,13 @@ RESET = Road(
 ROLLBACK = Road(
     "rollback",
     "rollback_code",
-    (STOP, KEEP, "git.revert", "git.commit", "git.revert", "git.commit", "git.merge", START),
+    ("git.revert", "git.commit", "git.revert", "git.commit", STOP, KEEP, "git.merge", START),
     params={"commits_back": 2},
 )
 UNDO = Road(
     "undo",
     "undo_code",
-    (STOP, KEEP, "git.commit-tree", "git.merge", START),
+    ("git.commit-tree", STOP, KEEP, "git.merge", START),
     _rolled_back,
     {"task_id": EARLIER},
 )
@@ -216,7 +215,7 @@ def test_no_point_is_forgotten(home: CodeHome, road: Road, tmp_path: Path) -> No
     ("road", "point"),
     [
         (FORWARD, "git.merge:after"),
-        (ROLLBACK, "git.revert:after#2"),
+        (ROLLBACK, "git.update-ref:after"),
         (UNDO, "git.merge:before"),
     ],
     ids=lambda value: getattr(value, "name", value),
