@@ -32,6 +32,8 @@ LONGEST_LINE = 1000
 
 CHANGES = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "C": "copied", "T": "retyped"}
 
+COMMIT_LISTS = ("commits", "skipped", "own_reverts", "kept", "dropped")
+
 VERBS = {"rollback": "Reverts", "undo": "Undoes"}
 """A command's effect on its commits. Any other command adds them."""
 
@@ -230,11 +232,6 @@ class CodePlan:
         """The files that a temporary worktree needs for this plan."""
         return {change.path for change in (*self.files, *self.on_the_way)}
 
-    def facts(self) -> dict[str, Any]:
-        """The facts about the code that an approval of this plan relies on."""
-        installs = {"installs": list(self.installs)} if self.installs else {}
-        return {"head": self.head.hash, "target": self.target, "changes": sorted(self.changes), **installs}
-
     def as_json(self) -> dict[str, Any]:
         known = {
             "command": self.command,
@@ -254,12 +251,8 @@ class CodePlan:
             **known,
             "head": self.head.as_json(),
             "target": self.target,
-            "commits": commits_json(self.commits),
             "commit_count": self.commit_count,
-            "skipped": commits_json(self.skipped),
-            "own_reverts": commits_json(self.own_reverts),
-            "kept": commits_json(self.kept),
-            "dropped": commits_json(self.dropped),
+            **{name: commits_json(getattr(self, name)) for name in COMMIT_LISTS},
             "changes": list(self.changes[:LISTED_FILES]),
             "files": files_json(self.files),
             "file_count": len(self.files),

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from supervisor_core.code.change_plan import CodePlan, list_names
 from supervisor_core.code.git import git_environment, top_of
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.host.locks import FileLock
@@ -365,14 +364,6 @@ class PythonEnvironment:
     def python(self) -> str:
         return self.installations[0].python
 
-    def check(self) -> None:
-        """Raise `PackagesError` if the new packages broke old ones."""
-        if problems := self.installations[0].new_problems(self.problems):
-            raise PackagesError(f"The installed packages conflict: {list_names(problems, NAMED_PACKAGES).rstrip('.')}.")
-
-    def changed(self) -> dict[str, Any]:
-        return _changes_since(self.versions, self.installations[0])
-
     def restore(self) -> str:
         """Restore the packages, and return the result as a sentence."""
         try:
@@ -402,18 +393,14 @@ def _restore(installations: Sequence[Packages], before: Mapping[str, str]) -> st
     return failure
 
 
-def _packages_of(host: HostContext, worker: WorkerSettings) -> Packages:
-    python, code = host.config.python_for(worker), worker.code
-    timeout = code.pip_timeout_seconds
-    return Packages(python, code.path, code.pip_args, requirements=code.requirements, timeout=timeout)
-
-
 def installations_of(host: HostContext, checkout: Checkout) -> list[Packages]:
     """Each requirements file once for each Python, sorted by Python."""
     installations: dict[tuple[str, Path], Packages] = {}
     for worker in checkout.workers:
-        if worker.code.requirements:
-            packages = _packages_of(host, worker)
+        python, code = host.config.python_for(worker), worker.code
+        if code.requirements:
+            limit, name = code.pip_timeout_seconds, code.requirements
+            packages = Packages(python, code.path, code.pip_args, requirements=name, timeout=limit)
             installations.setdefault((packages.python, packages.file), packages)
     return [installations[key] for key in sorted(installations)]
 
@@ -481,8 +468,9 @@ def install_requirements(
         for packages in environment.installations:
             host.progress(f"installing {packages.named(checkout)} into {environment.python}")
             packages.install()
-        environment.check()
-    return [environment.changed() for environment in environments]
+        if problems := environment.installations[0].new_problems(environment.problems):
+            raise PackagesError(f"The installed packages conflict: {list_names(problems, NAMED_PACKAGES).rstrip('.')}.")
+    return [_changes_since(environment.versions, environment.installations[0]) for environment in environments]
 
 
 def restore_recorded(host: HostContext, checkout: Checkout, records: Sequence[Mapping[str, Any]]) -> str:

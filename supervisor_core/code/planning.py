@@ -225,12 +225,15 @@ def plan_change(host: HostContext, checkout: Checkout, handler: str, params: Map
     # Processes and their health aren't approved: they change all the time, and don't change the plan.
     facts = {
         "command": plan.command,
+        "head": plan.head.hash,
+        "target": plan.target,
+        "changes": sorted(plan.changes),
         "params": {name: value for name, value in params.items() if name not in NOT_PLANNED},
         "targets": checkout.ids,
         "paused": [worker_id for worker_id in checkout.ids if host.pauses.preview(worker_id) is not None],
         "top": str(checkout.top),
     }
-    return replace(plan, state=state_hash({**facts, **plan.facts()}))
+    return replace(plan, state=state_hash(facts | ({"installs": list(plan.installs)} if plan.installs else {})))
 
 
 def plan_job(host: HostContext, job: Job, checkout: Checkout) -> CodePlan:

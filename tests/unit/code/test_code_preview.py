@@ -165,8 +165,3 @@ def test_programs_get_the_same_with_null_for_what_is_not_there() -> None:
     assert [each["hash"] for each in told["commits"]] == [HEAD.hash, OLDER.hash]
     assert told["state"] == "5" * 64
     assert "commits" not in preview(REFUSED).as_json()
-
-
-def test_who_agreed_to_one_installation_did_not_agree_to_another() -> None:
-    plan = CodePlan("update-deps", *PLACE, head=HEAD, target=HEAD.hash, installs=INSTALLS)
-    assert plan.facts() != replace(plan, installs=("requirements.txt into /usr/bin/python",)).facts()
