@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -80,98 +79,51 @@ def _free(files: Files, which: int) -> str:
     return _one_of(free, which) or f"more/{which}-{len(files)}.txt"
 
 
-def _add(files: Files, step: Step, number: int) -> None:
-    put(files, _free(files, step.which), Entry(b"new in %d\nand a second line\n" % number))
+PLAIN_KINDS = (
+    *("edit", "add", "delete", "rename", "rename and edit", "binary", "mode", "link"),
+    *("file to folder", "folder to file", "empty"),
+)
 
 
-def _edit(files: Files, step: Step, number: int) -> None:
-    path = _one_of([path for path, file in files.items() if file.text], step.which)
-    if path is None:
-        _add(files, step, number)
-        return
-    lines = files[path].content.splitlines(keepends=True) or [b""]
-    lines[step.what % len(lines)] = b"edited in %d\n" % number
-    put(files, path, Entry(b"".join(lines), files[path].mode))
-
-
-def _binary(files: Files, step: Step, number: int) -> None:
-    path = _one_of([path for path in files if b"\0" in files[path].content], step.which)
-    path = path if path and step.what % 2 else _free(files, step.which)
-    put(files, path, Entry(b"\0\xff\r\n%d" % number + bytes(reversed(range(256)))))
-
-
-def _delete(files: Files, step: Step, number: int) -> None:
+def _change(files: Files, step: Step, number: int) -> None:
+    """Change the files as this step does; where there's none of the kind that it needs, add one."""
+    free = _free(files, step.which)
     path = _one_of(list(files), step.which)
-    if path is None:
-        _add(files, step, number)
-    else:
-        put(files, path, None)
+    text = _one_of([name for name, file in files.items() if file.text], step.which)
+    match step.kind:
+        case "edit" if text:
+            lines = files[text].content.splitlines(keepends=True) or [b""]
+            lines[step.what % len(lines)] = b"edited in %d\n" % number
+            put(files, text, Entry(b"".join(lines), files[text].mode))
+        case "delete" if path:
+            put(files, path, None)
+        case "rename" if path:
+            new = _free(files, step.what)
+            put(files, new, files.pop(path))
+        case "rename and edit" if text:
+            new, old = _free(files, step.what), files.pop(text)
+            put(files, new, Entry(old.content + b"renamed in %d\n" % number, old.mode))
+        case "binary":
+            old_one = _one_of([name for name in files if b"\0" in files[name].content], step.which)
+            binary = old_one if old_one and step.what % 2 else free
+            put(files, binary, Entry(b"\0\xff\r\n%d" % number + bytes(reversed(range(256)))))
+        case "mode" if name := _one_of([path for path, file in files.items() if file.mode != LINK], step.which):
+            put(files, name, Entry(files[name].content, PLAIN if files[name].mode == PROGRAM else PROGRAM))
+        case "link":  # to a file, a folder, nowhere or outside; sometimes where a file was
+            targets = ["watcher.py", "src", f"nowhere-{number}", "../outside", "/"]
+            link = Entry(targets[step.what // 2 % len(targets)].encode(), LINK)
+            put(files, path if path and step.what % 2 and files[path] != link else free, link)
+        case "file to folder":
+            put(files, f"{path or 'folder'}/inner file.txt", Entry(b"in a folder since %d\n" % number))
+        case "folder to file":
+            folders = {"/".join(name.split("/")[:depth]) for name in files for depth in range(1, name.count("/") + 1)}
+            put(files, _one_of(sorted(folders), step.which) or free, Entry(b"a file since %d\n" % number))
+        case "empty":
+            pass
+        case _:
+            put(files, free, Entry(b"new in %d\nand a second line\n" % number))
 
 
-def _rename(files: Files, step: Step, number: int) -> None:
-    path = _one_of(list(files), step.which)
-    if path is None:
-        _add(files, step, number)
-        return
-    new = _free(files, step.what)
-    put(files, new, files.pop(path))
-
-
-def _rename_and_edit(files: Files, step: Step, number: int) -> None:
-    path = _one_of([path for path, file in files.items() if file.text], step.which)
-    if path is None:
-        _add(files, step, number)
-        return
-    new = _free(files, step.what)
-    old = files.pop(path)
-    put(files, new, Entry(old.content + b"renamed in %d\n" % number, old.mode))
-
-
-def _mode(files: Files, step: Step, number: int) -> None:
-    path = _one_of([path for path, file in files.items() if file.mode != LINK], step.which)
-    if path is None:
-        _add(files, step, number)
-    else:
-        put(files, path, Entry(files[path].content, PLAIN if files[path].mode == PROGRAM else PROGRAM))
-
-
-def _link(files: Files, step: Step, number: int) -> None:
-    """To a file, a folder, nowhere or outside; sometimes where a file was."""
-    targets = ["watcher.py", "src", f"nowhere-{number}", "../outside", "/"]
-    path = _one_of(list(files), step.which) if step.what % 2 else None
-    target = targets[step.what // 2 % len(targets)].encode()
-    if path is None or files[path] == Entry(target, LINK):
-        path = _free(files, step.which)
-    put(files, path, Entry(target, LINK))
-
-
-def _to_folder(files: Files, step: Step, number: int) -> None:
-    path = _one_of(list(files), step.which)
-    put(files, f"{path or 'folder'}/inner file.txt", Entry(b"in a folder since %d\n" % number))
-
-
-def _to_file(files: Files, step: Step, number: int) -> None:
-    folders = {"/".join(path.split("/")[:depth]) for path in files for depth in range(1, path.count("/") + 1)}
-    put(files, _one_of(sorted(folders), step.which) or _free(files, step.which), Entry(b"a file since %d\n" % number))
-
-
-def _nothing(files: Files, step: Step, number: int) -> None:
-    pass
-
-
-PLAIN_STEPS: dict[str, Callable[[Files, Step, int], None]] = {
-    "edit": _edit,
-    "add": _add,
-    "delete": _delete,
-    "rename": _rename,
-    "rename and edit": _rename_and_edit,
-    "binary": _binary,
-    "mode": _mode,
-    "link": _link,
-    "file to folder": _to_folder,
-    "folder to file": _to_file,
-    "empty": _nothing,
-}
 REVERT = "revert"
 
 
@@ -195,7 +147,7 @@ class _Grower(Growing):
     def _plain(self, tip: int, step: Step) -> int:
         files = dict(self.commits[tip].files)
         number = len(self.commits)
-        PLAIN_STEPS.get(step.kind, _edit)(files, step, number)
+        _change(files, step, number)
         subject = SUBJECTS[(step.which + step.what) % len(SUBJECTS)]
         author = AUTHORS[step.which % len(AUTHORS)]
         return self.add(step.kind, [tip], files, f"{subject} ({step.kind}, {number})\n" if subject else "", author)
@@ -229,10 +181,10 @@ def grown(*steps: AnyStep) -> History:
 
 
 NUMBERS = st.integers(0, 40)
-PLAIN_STEP = st.builds(Step, st.sampled_from(sorted(PLAIN_STEPS)), NUMBERS, NUMBERS)
+PLAIN_STEP = st.builds(Step, st.sampled_from(sorted(PLAIN_KINDS)), NUMBERS, NUMBERS)
 SIDE = st.tuples(st.integers(0, 3), st.lists(PLAIN_STEP, min_size=1, max_size=3).map(tuple))
 SIDES = st.lists(SIDE, min_size=1, max_size=2).map(tuple)
-KINDS = (*sorted(PLAIN_STEPS), REVERT, REVERT, "merge", "merge", "ours")
+KINDS = (*sorted(PLAIN_KINDS), REVERT, REVERT, "merge", "merge", "ours")
 
 
 @st.composite
