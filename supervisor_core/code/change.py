@@ -37,7 +37,6 @@ from supervisor_core.code.planning import (
     CodeRefused,
     check_unmoved,
     checkout_of,
-    jobs_of_task,
     plan_job,
     prepare,
 )
@@ -266,7 +265,7 @@ def _change_code(
         if plan.does_nothing or (change.plan.conflict and not change.plan.reverted):
             return _start_stopped(change, _change_nothing(change))
         # 3
-        restarts, left_alone = _look_at_workers(change)
+        restarts, quarantined = _look_at_workers(change)
         # 4
         _run_concurrently(restarts, WorkerRestart.stop)
         if kept := [restart for restart in restarts if not restart.stopped]:
@@ -288,7 +287,7 @@ def _change_code(
     if result.error is None:
         result = _push(change, result) if pushes else result
         git_changes.tidy(checkout.git)
-    return _outcome(change, result, [*restarts, *left_alone])
+    return _outcome(change, result, [*restarts, *quarantined])
 
 
 def _sibling_outcome(host: HostContext, job: Job, checkout: Checkout) -> Outcome | None:
@@ -300,7 +299,11 @@ def _sibling_outcome(host: HostContext, job: Job, checkout: Checkout) -> Outcome
     def params_of(job: Job) -> dict[str, Any]:
         return {name: value for name, value in job.params.items() if name != START_BEFORE}  # differs in each batch
 
-    for other in jobs_of_task(host, job.task_id) if host.ledger is not None else ():
+    if host.ledger is None:
+        return None
+    from supervisor_core.jobs import rows as jobs  # late: a pass that has nothing to do must not pay for it
+
+    for other in host.ledger.read(lambda connection: jobs.of_task(connection, job.task_id)):
         if other.worker_id == job.worker_id or other.worker_id not in checkout.ids:
             continue
         if other.handler != job.handler or params_of(other) != params_of(job):
@@ -354,7 +357,7 @@ def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRe
     again afterwards."""
     host = change.host
     restarts: list[WorkerRestart] = []
-    left_alone: list[WorkerRestart] = []
+    quarantined: list[WorkerRestart] = []
     for worker in change.checkout.workers:
         found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
         try:
@@ -364,7 +367,7 @@ def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRe
         restart = WorkerRestart(host, worker, stop_reason(change.job), found.identity.pid if found.identity else None)
         if worker.quarantined:
             restart.rests = start_objection(worker)
-        (left_alone if worker.quarantined else restarts).append(restart)
+        (quarantined if worker.quarantined else restarts).append(restart)
     for restart in restarts:
         if restart.old_pid and not restart.inactive_reason:
             try:
@@ -373,7 +376,7 @@ def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRe
                 raise CodeRefused(
                     f"Nothing was changed: {restart.worker.id} couldn't be started again afterwards. {error}"
                 ) from None
-    return restarts, left_alone
+    return restarts, quarantined
 
 
 def _run_concurrently(restarts: Sequence[WorkerRestart], step: Callable[[WorkerRestart], None]) -> None:
@@ -524,9 +527,9 @@ def _stopped_rollback(change: Change, after: str) -> Outcome:
     """The failure of a rollback that reverted only some of its commits, or none."""
     plan, number = change.plan, len(change.plan.reverted)
     stayed = f"{count(number, 'newer commit')} stayed reverted" if number else "nothing was reverted"
-    them, undo = "it" if number == 1 else "them", f"undo {change.checkout.worker.id} {change.job.task_id}"
+    pronoun, undo = "it" if number == 1 else "them", f"undo {change.checkout.worker.id} {change.job.task_id}"
     error = f"{plan.conflict} The rollback stopped there: {stayed}."
-    error += f" To bring {them} back: {undo}." if number else ""
+    error += f" To bring {pronoun} back: {undo}." if number else ""
     message = describe_move("The rollback stopped partway", plan.head.hash, after)
     failed_commit = plan.commits[number].hash
     details = {**change.details(after), "failed_commit": failed_commit, "success": False, "error": error}

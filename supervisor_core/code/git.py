@@ -43,7 +43,7 @@ PATHS_AT_ONCE = 200  # on one command line
 SUBMODULE = "160000"  # its mode in a tree
 LATEST = 253_402_300_799  # the last second of the year 9999
 
-KEPT = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
+KEPT_VARIABLES = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
 """The variables that git gets besides the usual ones: those for reaching a remote. The user's git configuration counts,
 since it says which checkouts are trusted and how to reach a remote; git's own variables don't."""
 
@@ -79,7 +79,7 @@ SETTINGS = (
     "credential.interactive=false",
 )
 
-UNDER_WAY = {
+OPERATION_FILES = {
     "MERGE_HEAD": "merge",
     "REVERT_HEAD": "revert",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -286,7 +286,7 @@ class Git:
             in_submodules=tuple(in_submodules),
             unmerged=tuple(unmerged),
             untracked=tuple(untracked),
-            under_way=next((operation for name, operation in UNDER_WAY.items() if (own / name).exists()), ""),
+            under_way=next((operation for name, operation in OPERATION_FILES.items() if (own / name).exists()), ""),
             lock=next((lock for lock in locks if lock.exists()), None),
         )
 
@@ -433,7 +433,7 @@ def without_credentials(text: str) -> str:
 
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    for_remotes = {name: value for name, value in environ.items() if name.upper() in KEPT}
+    for_remotes = {name: value for name, value in environ.items() if name.upper() in KEPT_VARIABLES}
     return {**safe_environment(environ), **for_remotes, **SCRUBBED}
 
 

@@ -65,7 +65,9 @@ LONG_NAME = 16
 
 WAIT_SECONDS = 0.2
 
-KEPT = frozenset({"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC", "XDG_CACHE_HOME"})
+KEPT_VARIABLES = frozenset(
+    {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC", "XDG_CACHE_HOME"}
+)
 """The variables that pip gets besides git's."""
 
 DIVERTING = frozenset(
@@ -213,8 +215,8 @@ class Packages:
         """Install the requirements file. After a `PackagesError`, any package may have changed."""
         path, top = self.folder.absolute() / self.requirements, top_of(self.folder)
         if not path.resolve().is_relative_to(top):
-            outside = f"{self.requirements} is outside the checkout {top}."
-            raise PackagesError(outside, remedy=CORRECT_REQUIREMENTS)
+            problem = f"{self.requirements} is outside the checkout {top}."
+            raise PackagesError(problem, remedy=CORRECT_REQUIREMENTS)
         if not path.is_file():
             raise PackagesError(f"{self.folder} has no file {self.requirements}.", remedy=CORRECT_REQUIREMENTS)
         # The path is used unresolved: what the file includes is beside it, not where it may point to.
@@ -321,7 +323,7 @@ def pip_environment(environ: Mapping[str, str]) -> dict[str, str]:
     own = {
         name: value
         for name, value in environ.items()
-        if name.upper() in KEPT or (name.upper().startswith("PIP_") and name.upper() not in DIVERTING)
+        if name.upper() in KEPT_VARIABLES or (name.upper().startswith("PIP_") and name.upper() not in DIVERTING)
     }
     return {**git_environment(environ), **own, **FORCED}
 

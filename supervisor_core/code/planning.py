@@ -319,8 +319,8 @@ def _plan_update(host: HostContext, checkout: Checkout, command: str, *, reset: 
                 f"{code.remote}/{code.branch} and {checkout.top} have no common history.",
                 remedy="To match the remote exactly: update --reset.",
             )
-    moves = coming_count or (reset and (own_count or state.changes))
-    files = git.changed_files(base, newest, count_lines=True) if moves else []
+    has_effect = coming_count or (reset and (own_count or state.changes))
+    files = git.changed_files(base, newest, count_lines=True) if has_effect else []
     check_files_free(checkout, state, files, files, drops_changes=reset)
     notes = []
     if own and coming_count and not reset:
@@ -414,7 +414,7 @@ def _plan_undo(host: HostContext, checkout: Checkout, task_id: str | None) -> Co
     check_files_free(checkout, state, files, files)
     same = git.tree(state.head) == git.tree(change.before)
     commits = [] if same else git.commits(f"{change.before}..{state.head}", most=LISTED_COMMITS)
-    notes = [f"Undoes {change.what} {change.task_id}: every file is restored to {short(change.before)}."]
+    notes = [f"Undoes {change.name} {change.task_id}: every file is restored to {short(change.before)}."]
     if packages := [str(name) for record in change.packages for name in record["changed"]]:
         notes.append(f"Restores the packages that it changed: {list_names(packages, NAMED_PACKAGES)}.")
     if ref := change.uncommitted:
@@ -431,7 +431,7 @@ def _plan_undo(host: HostContext, checkout: Checkout, task_id: str | None) -> Co
         commit_count=0 if same else git.count(f"{change.before}..{state.head}"),
         files=tuple(files),
         undone_task_id="" if same and not change.packages else change.task_id,
-        undone=change.what,
+        undone=change.name,
         packages=change.packages,
         notes=tuple(notes),
     )
@@ -486,9 +486,9 @@ def check_files_free(
     """Raise `CodeRefused` if a file that the change touches was edited, or if untracked files are in the way of new
     ones. Edits of other files stay, so they're fine."""
     touched = touched_paths(files)
-    if inside := [path for path in state.in_submodules if drops_changes or path in touched]:
+    if submodule_edits := [path for path in state.in_submodules if drops_changes or path in touched]:
         raise CodeRefused(
-            f"{checkout.top} has uncommitted changes in a submodule: {list_names(inside, NAMED_FILES)}.",
+            f"{checkout.top} has uncommitted changes in a submodule: {list_names(submodule_edits, NAMED_FILES)}.",
             remedy="Commit or stash them there first. The supervisor can't back them up.",
         )
     edited = [path for path in state.changes if path in touched]
@@ -530,15 +530,12 @@ def check_unmoved(checkout: Checkout, plan: CodePlan) -> None:
 def _find_change_to_undo(host: HostContext, checkout: Checkout, head: str, task_id: str | None) -> CodeChange:
     """The update or rollback with this id; without an id the newest change, unless that's an undo."""
     who = ", ".join(checkout.ids)
+    change = next(_recorded_changes(host, checkout, task_id), None)
     if task_id is not None:
-        jobs = (job for job in jobs_of_task(host, task_id) if job.worker_id in checkout.ids)
-        changes = (change_of(job) for job in jobs if job.handler in CODE_HANDLERS)
-        change = next((change for change in changes if change and change.before and change.after), None)
         if change is None:
             raise CodeRefused(f"{task_id} isn't a code change of {who}.", remedy="Find the command id with audit.")
         undo = f"{task_id} is itself an undo"
     else:
-        change = next(_recorded_changes(host, checkout), None)
         if change is None:
             raise CodeRefused(f"Nothing to undo: no update or rollback of {who} is on record.")
         undo = f"The newest code change is itself an undo ({change.task_id})"
@@ -548,7 +545,7 @@ def _find_change_to_undo(host: HostContext, checkout: Checkout, head: str, task_
     instead = f" To revert it: rollback {worker_id} 1."
     for earlier in _recorded_changes(host, checkout):
         if earlier.handler != "undo_code" and _has_nothing_on_top(checkout.git, earlier, head):
-            instead += f" To undo {earlier.what} before it too: undo {worker_id} {earlier.task_id}."
+            instead += f" To undo {earlier.name} before it too: undo {worker_id} {earlier.task_id}."
             break
     raise CodeRefused(f"{undo}, which can't be undone.{instead}")
 
@@ -558,23 +555,21 @@ def _has_nothing_on_top(git: Git, change: CodeChange, head: str) -> bool:
     return head == change.after or (bool(git.resolve(change.after)) and git.tree(head) == git.tree(change.after))
 
 
-def jobs_of_task(host: HostContext, task_id: str) -> list[Job]:
+def _recorded_changes(host: HostContext, checkout: Checkout, task_id: str | None = None) -> Iterator[CodeChange]:
+    """The code changes on record, newest first; with an id, only those of this command."""
     if host.ledger is None:
         raise CodeRefused("Earlier code changes aren't on record here.")
     from supervisor_core.jobs import rows as jobs  # late: a pass that has nothing to do must not pay for it
 
-    return host.ledger.read(lambda connection: jobs.of_task(connection, task_id))
+    def read(start: int) -> list[Job]:
+        if task_id is None:
+            query = partial(jobs.ended, worker_ids=checkout.ids, handlers=CODE_HANDLERS, most=JOBS_AT_ONCE, start=start)
+            return host.ledger.read(query) if host.ledger else []
+        of_task = host.ledger.read(partial(jobs.of_task, task_id=task_id)) if host.ledger and not start else []
+        return [job for job in of_task if job.worker_id in checkout.ids and job.handler in CODE_HANDLERS]
 
-
-def _recorded_changes(host: HostContext, checkout: Checkout) -> Iterator[CodeChange]:
-    """The code changes on record, newest first."""
-    if host.ledger is None:
-        raise CodeRefused("Earlier code changes aren't on record here.")
-    from supervisor_core.jobs import rows as jobs  # late, as above
-
-    query = partial(jobs.ended, worker_ids=checkout.ids, handlers=CODE_HANDLERS, most=JOBS_AT_ONCE)
     start = 0
-    while page := host.ledger.read(partial(query, start=start)):
+    while page := read(start):
         for job in page:
             change = change_of(job)
             if change and change.before and change.after:

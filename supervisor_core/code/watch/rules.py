@@ -32,7 +32,7 @@ STEADY = timedelta(minutes=1)
 FOLLOWED = timedelta(days=7)
 """A degraded worker's recovery is looked for this long."""
 
-WHAT = {"update_code": "the update", "update_code_deps": "the update", "rollback_code": "the rollback"}
+CHANGE_NAMES = {"update_code": "the update", "update_code_deps": "the update", "rollback_code": "the rollback"}
 
 
 class BakeState(StrEnum):
@@ -122,8 +122,8 @@ class CodeChange:
     """The workers that were started with it, if it succeeded."""
 
     @property
-    def what(self) -> str:
-        return WHAT.get(self.handler, "the undo")
+    def name(self) -> str:
+        return CHANGE_NAMES.get(self.handler, "the undo")
 
 
 def change_of(job: Job) -> CodeChange | None:

@@ -142,9 +142,11 @@ class BakingChore:
     def _find_recoveries(self, now: datetime) -> None:
         """Move degraded workers that run well again, unless a newer code change concerns them."""
         newer = bakes.alias("newer")
-        later = select(newer.c.task_id).where(newer.c.worker_id == bakes.c.worker_id, newer.c.since > bakes.c.since)
+        newer_change = select(newer.c.task_id).where(
+            newer.c.worker_id == bakes.c.worker_id, newer.c.since > bakes.c.since
+        )
         recent = bakes.c.until >= now - FOLLOWED
-        query = select(bakes).where(bakes.c.state == BakeState.DEGRADED, recent, ~later.exists())
+        query = select(bakes).where(bakes.c.state == BakeState.DEGRADED, recent, ~newer_change.exists())
         degraded = self._ledger.read(lambda connection: _read(connection, query.order_by(bakes.c.until)))
         self._recovery_at = now + RECOVERY_LOOK if degraded else None
         workers = self._look({bake.worker_id for bake in degraded}) if degraded else {}
