@@ -13,7 +13,7 @@ from slack_playground import Playground
 from supervisor_core.code import planning as previews
 from supervisor_core.commands.command import Command
 from tests.support.code.checkout_homes import a_code_home
-from tests.support.code.code_hosts import a_code_place
+from tests.support.code.code_homes import a_code_place
 from tests.support.code.remotes import hangs
 from tests.support.code.repositories import origin_and_checkout
 from tests.support.slack.code_homes import a_code_home_in_slack

@@ -9,8 +9,7 @@ from pathlib import Path
 from bot.views.cards.preview import preview_blocks
 from supervisor_core.code.change_plan import preview_text
 from supervisor_core.code.planning import find_commit, recent_commits
-from tests.support.code.code_homes import a_code_host
-from tests.support.code.code_hosts import a_code_place
+from tests.support.code.code_homes import a_code_host, a_code_place
 from tests.support.code.repositories import origin_and_checkout
 
 

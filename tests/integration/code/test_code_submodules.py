@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.code.code_hosts import CodePlace, a_code_place, done, failed
+from tests.support.code.code_homes import CodeHost, a_code_place, done, failed
 from tests.support.code.odd_repositories import ALLOWED, with_submodule
 from tests.support.code.repositories import Clones, Repository
 
@@ -21,7 +21,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Clones, Clone
 
 
 @pytest.fixture
-def place(made: tuple[Clones, Clones], tmp_path: Path) -> Iterator[CodePlace]:
+def place(made: tuple[Clones, Clones], tmp_path: Path) -> Iterator[CodeHost]:
     with a_code_place(tmp_path / "place", made[0].checkout.folder) as opened:
         yield opened
 
@@ -38,7 +38,7 @@ def moved_on(made: tuple[Clones, Clones]) -> str:
     return new
 
 
-def test_they_come_along_on_update_rollback_and_undo(place: CodePlace, made: tuple[Clones, Clones]) -> None:
+def test_they_come_along_on_update_rollback_and_undo(place: CodeHost, made: tuple[Clones, Clones]) -> None:
     inner = Repository(made[0].checkout.folder / "parts" / "inner")
     old = inner.head
     new = moved_on(made)
@@ -54,7 +54,7 @@ def test_they_come_along_on_update_rollback_and_undo(place: CodePlace, made: tup
 
 
 def test_one_whose_remote_is_away_is_named_and_the_code_is_put_back(
-    place: CodePlace, made: tuple[Clones, Clones]
+    place: CodeHost, made: tuple[Clones, Clones]
 ) -> None:
     outer, inner = made
     before, there = outer.checkout.head, Repository(outer.checkout.folder / "parts" / "inner").head
@@ -69,20 +69,20 @@ def test_one_whose_remote_is_away_is_named_and_the_code_is_put_back(
     done(place, "update_code", "t2")
 
 
-def test_a_preview_sets_no_submodule_up(place: CodePlace, made: tuple[Clones, Clones]) -> None:
+def test_a_preview_sets_no_submodule_up(place: CodeHost, made: tuple[Clones, Clones]) -> None:
     outer = made[0]
     outer.colleague.git("-c", ALLOWED, "submodule", "--quiet", "add", str(made[1].origin.folder), "parts/other")
     outer.colleague.git("commit", "--quiet", "--message=Add another one")
     outer.colleague.push()
     before = outer.checkout.git("config", "--local", "--list"), outer.checkout.on_disk()
-    assert place.preview("update_code").ok
+    assert place.plan("update_code").ok
     assert (outer.checkout.git("config", "--local", "--list"), outer.checkout.on_disk()) == before
     done(place, "update_code", "t1")
     assert Repository(outer.checkout.folder / "parts" / "other").head == made[1].origin.head
 
 
 def test_one_whose_old_commit_is_gone_ends_a_rollback_with_the_code_as_it_was(
-    place: CodePlace, made: tuple[Clones, Clones]
+    place: CodeHost, made: tuple[Clones, Clones]
 ) -> None:
     outer, _ = made
     before = outer.checkout.head

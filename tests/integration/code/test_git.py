@@ -17,7 +17,7 @@ from supervisor_core.code import git_changes
 from supervisor_core.code.change_plan import FileChange
 from supervisor_core.code.git import Git, GitError, GitLateError, NoCheckoutError, git_environment, head_of
 from supervisor_core.code.git_changes import fetch, keep_commit, push, tidy
-from tests.support.code.code_hosts import a_code_place, done, failed
+from tests.support.code.code_homes import a_code_place, done, failed
 from tests.support.code.commits import straight
 from tests.support.code.repositories import Clones, Repository, new_repository, origin_and_checkout, shallow
 from tests.support.waiting import wait_until
@@ -198,7 +198,7 @@ def test_a_repository_with_sha_256_names_is_updated_rolled_back_and_undone(sha25
     with a_code_place(tmp_path / "place", sha256.folder) as place:
         done(place, "update_code", "t1")
         assert (sha256.folder / "watcher.py").read_text() == "print(3)\n"
-        plan = place.preview("rollback_code", {"commits_back": 2})
+        plan = place.plan("rollback_code", {"commits_back": 2})
         assert [commit.subject for commit in plan.commits] == ["Change 3", "Change 2"]
         done(place, "rollback_code", "t2", commits_back=2)
         assert (sha256.folder / "watcher.py").read_text() == "print(1)\n"
@@ -250,7 +250,7 @@ def test_nothing_that_a_repository_configures_is_run_by_a_preview(
         checkout.git("config", f"alias.{name}", f"!{program}")
     with a_code_place(tmp_path / "place", checkout.folder) as place:
         for handler, params in (("update_code", {}), ("rollback_code", {"commits_back": 2})):
-            plan = place.preview(handler, params)
+            plan = place.plan(handler, params)
             assert plan.ok, (plan.refused, plan.conflict)
             assert plan.commits
             assert plan.files
@@ -339,11 +339,11 @@ def test_a_preview_with_a_git_that_hangs_is_refused_in_time_and_counts_lines_onl
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
         with monkeypatch.context() as patched:
             wrap_git(tmp_path, patched, 'case "$*" in *" --numstat "*) sleep 99;; esac')
-            plan = place.preview("rollback_code")
+            plan = place.plan("rollback_code")
             assert plan.ok
             assert {change.added for change in plan.files} == {None}
         wrap_git(tmp_path, monkeypatch, 'case "$*" in *" log "*) sleep 99;; esac')
-        assert "`git log` timed out after 1 s" in place.preview("rollback_code").refused
+        assert "`git log` timed out after 1 s" in place.plan("rollback_code").refused
         assert "`git log` timed out after 1 s" in failed(place, "rollback_code")
 
 

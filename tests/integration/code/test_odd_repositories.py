@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.text import one_line
-from tests.support.code.code_hosts import a_code_place, done, failed
+from tests.support.code.code_homes import a_code_place, done, failed
 from tests.support.code.commits import straight
 from tests.support.code.odd_repositories import BROKEN, lfs_pointer, with_broken_filter, with_crlf, with_lfs_pointers
 from tests.support.code.repositories import Repository, origin_and_checkout, shallow
@@ -76,7 +76,7 @@ def test_a_filter_that_fails_in_an_update_leaves_all_as_it_was(tmp_path: Path, o
     before = made.checkout.head, made.checkout.on_disk()
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
         # Where git only writes files nothing is tried: it can't fail to fit, and what fails then is put back.
-        assert (BROKEN in place.preview("update_code").conflict) == own
+        assert (BROKEN in place.plan("update_code").conflict) == own
         assert BROKEN in failed(place, "update_code")
     assert (made.checkout.head, made.checkout.on_disk()) == before
     assert made.checkout.git("status", "--porcelain", "--ignored") == ""
@@ -120,7 +120,7 @@ def test_names_that_shells_and_lists_stumble_over_go_through(tmp_path: Path) -> 
     made.comes_in({**changed, **dict.fromkeys(ODD_NAMES[4:]), **{f"more/{name}": "more\n" for name in ODD_NAMES}})
     old = made.checkout.on_disk()
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
-        seen = place.preview("update_code")
+        seen = place.plan("update_code")
         touched = {file.path for file in seen.files} | {file.was for file in seen.files}
         assert touched >= {*ODD_NAMES, *(f"more/{name}" for name in ODD_NAMES)}
         for name in ODD_NAMES:
@@ -239,5 +239,5 @@ def test_without_git_a_command_says_so_and_the_worker_is_left_alone(
     with a_code_place(tmp_path / "place", made.checkout.folder) as place:
         monkeypatch.setenv("PATH", str(tmp_path))
         assert failed(place, handler) == "The program git isn't installed. Install git."
-        assert "The program git isn't installed" in place.preview(handler).refused
+        assert "The program git isn't installed" in place.plan(handler).refused
         assert len(place.processes.started) == 1

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.code import git_changes as git_changing
-from supervisor_core.code.git import GitError
+from supervisor_core.code.git import Git, GitError
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common.errors import ConfigError
-from tests.support.code.code_hosts import WORKER, CodePlace, a_code_place
+from tests.support.code.code_homes import CodeHost, a_code_place
 from tests.support.code.remotes import Remote, asks_for_password, hangs, hangs_half_way, no_such
 from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.waiting import wait_until
@@ -58,7 +58,7 @@ def made(tmp_path: Path) -> Clones:
 
 
 @pytest.fixture
-def place(made: Clones, tmp_path: Path) -> Iterator[CodePlace]:
+def place(made: Clones, tmp_path: Path) -> Iterator[CodeHost]:
     with a_code_place(tmp_path / "place", made.checkout.folder) as opened:
         yield opened
 
@@ -85,7 +85,7 @@ def at_work(made: Clones) -> list[int]:
     return found
 
 
-def refused(place: CodePlace, made: Clones, handler: str = "update_code", **params: object) -> str:
+def refused(place: CodeHost, made: Clones, handler: str = "update_code", **params: object) -> str:
     """The error of a command that touches neither the code nor the worker, and leaves nothing behind."""
     before = (place.pid(), made.checkout.head, made.checkout.git("for-each-ref"), made.checkout.on_disk())
     outcome = place.carry_out(handler, params)
@@ -99,14 +99,14 @@ def refused(place: CodePlace, made: Clones, handler: str = "update_code", **para
     return outcome.error
 
 
-def went_through(place: CodePlace, made: Clones, outcome: Outcome) -> None:
+def went_through(place: CodeHost, made: Clones, outcome: Outcome) -> None:
     assert outcome.success, outcome.error
     assert made.checkout.head == made.colleague.head
     assert made.checkout.status() == ""
 
 
 @pytest.mark.usefixtures("in_haste")
-def test_one_that_hangs_is_given_up_in_time_and_the_next_update_goes_through(place: CodePlace, made: Clones) -> None:
+def test_one_that_hangs_is_given_up_in_time_and_the_next_update_goes_through(place: CodeHost, made: Clones) -> None:
     with hangs() as remote:
         point_to(made, remote.url)
         said = refused(place, made)
@@ -119,20 +119,20 @@ def test_one_that_hangs_is_given_up_in_time_and_the_next_update_goes_through(pla
 
 @pytest.mark.usefixtures("in_haste")
 def test_one_that_hangs_in_the_middle_of_the_commits_leaves_the_repository_as_it_was(
-    place: CodePlace, made: Clones
+    place: CodeHost, made: Clones
 ) -> None:
     with hangs_half_way(made.origin) as remote:
         point_to(made, remote.url)
         assert "didn't answer within" in refused(place, made)
         assert remote.reached.is_set()
-        assert "didn't answer within" in place.preview("update_code").refused
+        assert "didn't answer within" in place.plan("update_code").refused
     assert made.checkout.git("fsck", "--no-dangling") == ""
     point_to(made, str(made.origin.folder))
     went_through(place, made, place.carry_out("update_code", task_id="t2"))
 
 
 def test_one_that_asks_for_a_password_is_sent_none_and_nobody_is_asked(
-    place: CodePlace, made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: CodeHost, made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = tmp_path / "asked"
     program = tmp_path / "askpass"
@@ -164,7 +164,7 @@ def test_credentials_in_its_address_are_told_nowhere(
     ):
         point_to(made, remote.url.replace("//", f"//anna:{SECRET}@"))
         said = refused(place, made)
-        seen = place.preview("update_code")
+        seen = place.plan("update_code")
         pushed = place.carry_out("rollback_code", task_id="t2")
         assert pushed.success
         assert pushed.details["push_error"]
@@ -175,14 +175,14 @@ def test_credentials_in_its_address_are_told_nowhere(
 
 
 def test_credentials_in_the_address_of_a_submodule_are_told_nowhere(
-    place: CodePlace, made: Clones, caplog: pytest.LogCaptureFixture
+    place: CodeHost, made: Clones, caplog: pytest.LogCaptureFixture
 ) -> None:
     with no_such() as remote:
         url = remote.url.replace("//", f"//anna:{SECRET}@")
         add_submodule(made, url)
         made.checkout.git("config", "submodule.inner.url", url)
         assert not place.carry_out("update_code").success
-        everything = place.all_told(place.preview("update_code"))
+        everything = place.all_told(place.plan("update_code"))
     for text in (caplog.text, everything.decode(errors="replace")):
         assert "geheim" not in text
 
@@ -199,7 +199,7 @@ def add_submodule(made: Clones, url: str) -> None:
 
 @pytest.mark.parametrize("where", ["remote", "rewritten", "submodule"])
 def test_an_address_that_is_a_program_is_not_run(
-    place: CodePlace, made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    place: CodeHost, made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     ran = tmp_path / "ran"
     program = f"ext::sh -c touch% {ran}"
@@ -235,7 +235,7 @@ def test_no_hook_runs_whatever_is_done(made: Clones, tmp_path: Path, where: str)
     with a_code_place(tmp_path / "place", made.checkout.folder, code={"push_rollbacks": True}) as place:
 
         def done(handler: str, named: str, /, **params: object) -> None:
-            assert place.preview(handler, params).ok
+            assert place.plan(handler, params).ok
             outcome = place.carry_out(handler, params, named)
             assert outcome.success, outcome.error
             assert outcome.details["before"] != outcome.details["after"]
@@ -266,7 +266,7 @@ def test_a_name_that_looks_like_an_option_is_refused_by_the_configuration(
 
 
 def test_a_remote_that_looks_like_an_option_is_a_name_at_the_door_too(
-    place: CodePlace, made: Clones, tmp_path: Path
+    place: CodeHost, made: Clones, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
     program = tmp_path / "program"
@@ -276,11 +276,11 @@ def test_a_remote_that_looks_like_an_option_is_a_name_at_the_door_too(
     made.checkout.git("config", f"remote.{odd}.url", str(made.origin.folder))
     for attempt in (git_changing.fetch, git_changing.push):
         with contextlib.suppress(GitError):  # git itself may refuse the name, or take it
-            attempt(place.git, odd, "main")
+            attempt(Git(made.checkout.folder), odd, "main")
     assert not ran.exists()
 
 
-def test_a_branch_that_has_vanished_is_named(place: CodePlace, made: Clones) -> None:
+def test_a_branch_that_has_vanished_is_named(place: CodeHost, made: Clones) -> None:
     made.origin.git("branch", "other")
     made.origin.git("symbolic-ref", "HEAD", "refs/heads/other")
     made.origin.git("branch", "-D", "main")
@@ -288,13 +288,13 @@ def test_a_branch_that_has_vanished_is_named(place: CodePlace, made: Clones) -> 
 
 
 def test_an_update_that_hangs_while_it_is_previewed_holds_up_no_later_one(
-    place: CodePlace, made: Clones, monkeypatch: pytest.MonkeyPatch
+    place: CodeHost, made: Clones, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as hasty, hangs() as remote:
         hasty.setattr(git_changing, "OPERATION_SECONDS", LIMIT_SECONDS)
         point_to(made, remote.url)
-        assert "didn't answer" in place.preview("update_code").refused
+        assert "didn't answer" in place.plan("update_code").refused
         wait_until(lambda: at_work(made) == [], 5, "git is gone")
     point_to(made, str(made.origin.folder))
     went_through(place, made, place.carry_out("update_code"))
-    assert place.pid(WORKER)
+    assert place.pid()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from supervisor_core.cli.host import approvals_of
-from supervisor_core.code.change_plan import CodePlan
+from supervisor_core.code.change_plan import CodePlan, preview_text
 from supervisor_core.code.planning import preview
 from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer, Outcome
@@ -20,7 +21,9 @@ from supervisor_core.commands.grammar import parse
 from supervisor_core.config.load import grammar_context, load_supervisor_config
 from supervisor_core.daemon.execution import execute
 from supervisor_core.intake.submission import Gateway
+from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
+from supervisor_core.jobs.rows import NewJob
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
@@ -115,6 +118,35 @@ class CodeHost:
         json.dumps(seen.as_json())
         return seen
 
+    def pid(self, worker_id: str = "OrionMX") -> int | None:
+        """The worker's process."""
+        found = self.processes.find(worker_id).identity
+        return found.pid if found else None
+
+    def plan(self, handler: str, params: Mapping[str, Any] | None = None) -> CodePlan:
+        """The preview of this handler's command."""
+        name = {"update_code": "update", "rollback_code": "rollback", "undo_code": "undo"}[handler]
+        (seen,) = preview(self.host, Command(name, workers=("OrionMX",), params=params or {}))
+        return seen
+
+    def carry_out(self, handler: str, params: Mapping[str, Any] | None = None, task_id: str = "t1") -> Outcome:
+        """Queue this command with this id, and carry it out; its result file is written as well."""
+        now = datetime.now(UTC)
+        new = NewJob(task_id, "OrionMX", handler, dict(params or {}), None, ANNA, "cli", now)
+        job = self.ledger.write(lambda connection: jobs.file(connection, "TestHost", new, now))
+        assert job is not None
+        outcome = execute(job, self.host, self.ledger)
+        assert outcome is not None
+        while results.deliver(self.host, self.ledger):
+            pass
+        return outcome
+
+    def all_told(self, *plans: CodePlan) -> bytes:
+        """All that anybody can read of what was done: the ledger with its audit trail, result files, these previews."""
+        files = [path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and path.name != "config.yaml"]
+        texts = [json.dumps(plan.as_json()) + "\n".join(preview_text(plan, datetime.now(UTC))) for plan in plans]
+        return b"\n".join([*files, *(text.encode() for text in texts)])
+
     def do(self, words: str, **params: Any) -> Done:
         """Carry it out, for one worker after the other."""
         issued = Gateway(self.config, self.ledger, approvals_of(self.config, self.ledger)).submit(
@@ -140,6 +172,41 @@ def a_code_host(folder: Path, workers: Path | Mapping[str, Path | Mapping[str, A
     made = CodeHost(folder, workers if isinstance(workers, Mapping) else {"OrionMX": workers}, **git)
     with made.ledger:
         yield made
+
+
+@contextmanager
+def a_code_place(
+    folder: Path,
+    checkout: Path,
+    *,
+    code: Mapping[str, Any] | None = None,
+    workers: Sequence[str] = ("OrionMX",),
+    checkouts: Mapping[str, Path] | None = None,
+) -> Iterator[CodeHost]:
+    """A host whose workers run when this begins. `checkouts`: of workers that have one of their own."""
+    codes = {name: {**(code or {}), "path": str((checkouts or {}).get(name, checkout))} for name in workers}
+    with a_code_host(folder, codes) as host:
+        host.start()
+        yield host
+
+
+def done(place: CodeHost, handler: str, task_id: str, /, **params: object) -> None:
+    """It goes through, as its preview says."""
+    plan = place.plan(handler, params)
+    assert plan.ok, (plan.refused, plan.conflict)
+    outcome = place.carry_out(handler, params, task_id)
+    assert outcome.success, outcome.error
+    assert outcome.details["before"] != outcome.details["after"]
+    assert place.pid()
+
+
+def failed(place: CodeHost, handler: str, task_id: str = "t1", /, **params: object) -> str:
+    """It fails; the worker runs all the same."""
+    outcome = place.carry_out(handler, params, task_id)
+    assert not outcome.success
+    assert place.pid()
+    assert outcome.error is not None
+    return outcome.error
 
 
 @contextmanager
