@@ -250,20 +250,22 @@ def _change_code(
         return earlier
     host.progress("checking the code" if pushes else f"checking {checkout.code.remote} for new commits")
     plan = plan_job(host, job, checkout)
+    # 2
+    plan = prepare(host, checkout, plan, job)
+    if plan.conflict and puts_back:
+        raise CodeRefused(
+            f"{plan.conflict} Nothing was changed, and no worker was stopped.",
+            remedy="Merge them by hand, or drop the local commits: update --reset.",
+        )
+    if plan.does_nothing or (plan.conflict and not plan.reverted):
+        change = Change(host, job, checkout, plan)
+        return _start_stopped(change, _change_nothing(change))
     with ExitStack() as locks:
         environments: Sequence[PythonEnvironment] = ()
         if plan.installs:
             host.progress("checking the installed packages")
             environments = locks.enter_context(locked_environments(host, checkout))
-        # 2
-        change = Change(host, job, checkout, prepare(host, checkout, plan, job), environments)
-        if change.plan.conflict and puts_back:
-            raise CodeRefused(
-                f"{change.plan.conflict} Nothing was changed, and no worker was stopped.",
-                remedy="Merge them by hand, or drop the local commits: update --reset.",
-            )
-        if plan.does_nothing or (change.plan.conflict and not change.plan.reverted):
-            return _start_stopped(change, _change_nothing(change))
+        change = Change(host, job, checkout, plan, environments)
         # 3
         restarts, quarantined = _look_at_workers(change)
         # 4

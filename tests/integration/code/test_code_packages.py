@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -127,6 +128,9 @@ def test_a_preview_with_nothing_to_pull_says_what_is_installed_and_that_it_stops
     assert not seen.does_nothing
     assert seen.installs == tuple(f"svc/{name}/requirements.txt into {place.python.python}" for name in "ab")
     assert place.python.installed_in() == [], "a preview does nothing"
+    place.host.configure(West={"python": sys.executable})
+    assert "out of date" in place.host.do("update-deps OrionMX", state=seen.state).error, "it's another installation"
+    place.host.configure(West={"python": place.python.python})
     done = place.host.did("update-deps OrionMX", state=seen.state)
     assert done.details["up_to_date"]
     assert len(place.python.installed_in()) == 2

@@ -240,6 +240,7 @@ def test_a_worker_that_dies_with_the_new_code_gets_the_old_one_back(tmp_path: Pa
     good = code.checkout.head
     command = ["{python}", "-S", "-E", str(code.checkout.folder / "watcher.py"), "--worker-id", "{worker_id}"]
     worker = {"command": command, "heartbeat_max_age_seconds": 0, "code": {"path": str(code.checkout.folder)}}
+    worker["start_grace_seconds"] = 1.5  # within which Python ends also on a busy machine
     with a_code_home(tmp_path / "home", {"OrionMX": worker}) as home:
         assert home.supervisor("once", "--heal").returncode == 0
         (old,) = wait_until(lambda: home.running_copies("OrionMX"))

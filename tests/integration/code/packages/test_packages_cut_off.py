@@ -99,6 +99,7 @@ def test_an_installation_without_new_code_can_be_undone(place: Place) -> None:
     assert place.python.packages() == {"alpha==1.0"}
     place.host.did("undo")
     assert place.python.packages() == {"alpha==0.9"}
+    assert "The newest code change is itself an undo" in place.host.do("undo").error
 
 
 def test_cut_off_before_pip_had_done_anything_nothing_differs(place: Place) -> None:
