@@ -257,7 +257,7 @@ def convert_number(hint: Any, given: Any) -> Any:  # noqa: ANN401
     (bounds,) = rules
     unit = (bounds.extra or {}).get("unit")
     numbers = f"{'whole ' if kind is int else ''}number{f' of {unit}' if unit else ''}"
-    expected = f"must be a {numbers} from {bounds.ge:g} to {bounds.le:.12g}"
+    expected = f"must be a {numbers} from {bounds.ge:.15g} to {bounds.le:.15g}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     raise Invalid(expected if is_number else f"{expected}, but is {kind_of(given)}")
 
