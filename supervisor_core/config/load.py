@@ -24,13 +24,10 @@ from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import canonical_json, nearest
-from supervisor_core.config.command_settings import ORIGIN
-from supervisor_core.config.document import Path as SettingPath
-from supervisor_core.config.document import Problem
-from supervisor_core.config.models import CORNERSTONE, FORMER_ROOT, LAYOUTS, PLAIN, Settings
-from supervisor_core.config.names import OnCallSource
+from supervisor_core.config.fields import OnCallSource
 from supervisor_core.config.problems import HUB, REMOVED, SQLITE, as_mapping, cross_check, is_of_cornerstone
-from supervisor_core.config.raw import RawConfig, absolute, read_raw
+from supervisor_core.config.raw import Problem, RawConfig, SettingPath, absolute, read_raw
+from supervisor_core.config.schema import CORNERSTONE, FORMER_ROOT, LAYOUTS, ORIGIN, PLAIN, Settings
 from supervisor_core.config.sections import Reader, SecretStr, Section, as_plain, settings_of
 from supervisor_core.config.worker_settings import (
     LAUNCH,

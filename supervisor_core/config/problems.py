@@ -10,10 +10,9 @@ from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM
 from supervisor_core.commands.targets import HOST as HOST_TARGET
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path
-from supervisor_core.config.models import FolderSettings, layout_of
-from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS, host_id
-from supervisor_core.config.raw import Substituted
+from supervisor_core.config.fields import FLEET_NAME, FLEET_NAME_WORDS, host_id
+from supervisor_core.config.raw import SettingPath, Substituted
+from supervisor_core.config.schema import FolderSettings, layout_of
 from supervisor_core.config.sections import quotable, settings_of
 from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS
 
@@ -32,7 +31,7 @@ REMOVED = {
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "powershell", "pwsh"})
 
-Finding = tuple[Path, str]
+Finding = tuple[SettingPath, str]
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)

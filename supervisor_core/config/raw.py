@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Self
 
-    from supervisor_core.config.document import Document, Path, Problem
+
+SettingPath = tuple[str | int, ...]
+Problem = tuple[int, SettingPath, str]
 
 VARIABLE = "SUPERVISOR_CONFIG"
 FALLBACKS = ("config.yaml", "config.dev.yaml")
@@ -28,6 +30,17 @@ MAX_BYTES = 1_000_000  # a configuration of a thousand workers has a third of th
 MAX_KEY = 80  # characters of a key that a message repeats
 MAX_PROBLEMS = 50  # lines in one error; more than that has one common cause
 DEFAULT_STATE_DIR = "./var"
+
+MAX_DEPTH = 32  # the deepest setting there is has six levels
+MAX_NODES = 50_000  # values, with every alias counted as what it stands for
+MERGE = "<<"
+TEXT_TAG = "tag:yaml.org,2002:str"
+TAGS = {"ScalarNode": TEXT_TAG, "SequenceNode": "tag:yaml.org,2002:seq", "MappingNode": "tag:yaml.org,2002:map"}
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,2})?")
+_WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None}
+_WORDS |= {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 # What the parser says, and what a person would say. Its own words never appear: they may quote the document.
 _YAML_WORDS = (
@@ -62,7 +75,7 @@ class RawConfig:
         self.text = text
         """The content of the file."""
         self.data: dict[str, Any] = document.data
-        self.lines: dict[Path, int] = document.lines
+        self.lines: dict[SettingPath, int] = document.lines
         self.problems: list[Problem] = document.problems
         """The errors in values that are already known."""
         self.environment = environment
@@ -71,7 +84,7 @@ class RawConfig:
     def __repr__(self) -> str:
         return f"RawConfig({self.path!r})"
 
-    def line_of(self, path: Path) -> int:
+    def line_of(self, path: SettingPath) -> int:
         """Return the line of a setting, or of the nearest section around a missing one."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -97,7 +110,7 @@ def absolute(folder: str | os.PathLike[str], text: str) -> str:
     return os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
 
 
-def format_path(path: Path) -> str:
+def format_path(path: SettingPath) -> str:
     """A path as people write it: `workers.OrionMX.probes[0].http`."""
     text = ""
     for part in path:
@@ -164,7 +177,7 @@ def text_digest(text: str) -> str:
 
 def state_dir_of(raw: RawConfig) -> str:
     """The absolute `supervisor.state_dir`, of a configuration that may be wrong everywhere else."""
-    path: Path = ("supervisor", "state_dir")
+    path: SettingPath = ("supervisor", "state_dir")
     section = raw.data.get("supervisor") or {}
     if not isinstance(section, dict):
         raise raw.error([(raw.line_of(path[:1]), path[:1], "must be a section with settings")])
@@ -204,8 +217,6 @@ def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
     if not text.strip():
         raise ConfigError(f"The configuration file {label} is empty. Start from config.example.yaml.")
     import yaml
-
-    from supervisor_core.config.document import Document, DocumentError
 
     try:
         # The parser in C, where there is one, is ten times as fast. The base loader leaves all values as text.
@@ -304,3 +315,107 @@ def parse_env(text: str) -> tuple[dict[str, str], list[tuple[int, str]]]:
         unescaped = _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), quoted or "")
         variables[name] = literal or unescaped or (plain or "").rstrip()
     return variables, problems
+
+
+class WrittenInt(int):
+    """A whole number that remembers its notation, for settings that are text after all."""
+
+    text = ""
+
+
+class WrittenFloat(float):
+    """A fractional number that remembers its notation: `1.10` may be a version."""
+
+    text = ""
+
+
+class DocumentError(Exception):
+    """The rest of the document can't be read. Without a path, the reason is a sentence of its own."""
+
+    def __init__(self, line: int, path: SettingPath | None, reason: str) -> None:
+        super().__init__(line, path, reason)
+        self.line = line
+        self.path = path
+        self.reason = reason
+
+
+def scalar(text: str) -> Any:  # noqa: ANN401
+    """The value of text without quotes."""
+    word = text.lower()
+    if word in _WORDS and text in (word, word.upper(), word.capitalize()):
+        return _WORDS[word]
+    if not (_INT.fullmatch(text) or _FLOAT.fullmatch(text)):
+        return text
+    number = WrittenInt(text.replace("_", "")) if _INT.fullmatch(text) else WrittenFloat(text)
+    number.text = text
+    return number
+
+
+class Document:
+    """The data of PyYAML's nodes, the line of each path, and the problems with single values.
+
+    Raises `DocumentError` if the document can't be read as a whole.
+    """
+
+    def __init__(self, root: Any, environment: Mapping[str, str]) -> None:  # noqa: ANN401 (a node, without types)
+        self.lines: dict[SettingPath, int] = {}
+        self.problems: list[Problem] = []
+        self._environment = environment
+        self._open: list[Any] = []
+        self._count = 0
+        self.data: Any = self._value(root, ()) if root is not None else None
+
+    def _value(self, node: Any, path: SettingPath) -> Any:  # noqa: ANN401
+        line, kind = node.start_mark.line + 1, type(node).__name__
+        self.lines.setdefault(path, line)
+        self._count += 1
+        if self._count > MAX_NODES:
+            reason = f"with its aliases expanded, the document has more than {MAX_NODES} values"
+            raise DocumentError(line, None, reason)
+        if node.tag != TAGS[kind]:
+            raise DocumentError(line, path, "has a tag (`!…`); tags aren't allowed")
+        if kind == "ScalarNode":
+            return self._scalar(node, path, line)
+        if any(node is other for other in self._open):
+            raise DocumentError(line, path, "refers to itself")
+        if len(self._open) >= MAX_DEPTH:
+            raise DocumentError(line, None, f"the nesting is deeper than {MAX_DEPTH} levels")
+        self._open.append(node)
+        value: Any
+        if kind == "SequenceNode":
+            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        else:
+            value = self._mapping(node, path)
+        self._open.pop()
+        return value
+
+    def _scalar(self, node: Any, path: SettingPath, line: int) -> Any:  # noqa: ANN401
+        is_plain = not node.style
+        if "$" not in node.value:
+            return scalar(node.value) if is_plain else node.value
+        text, problems = substitute(node.value, self._environment)
+        self.problems.extend((line, path, problem) for problem in problems)
+        return Substituted(text, plain=is_plain)
+
+    def _mapping(self, node: Any, path: SettingPath) -> dict[str, Any]:  # noqa: ANN401
+        values: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        for key_node, value_node in node.value:
+            line, key = key_node.start_mark.line + 1, key_node.value
+            if type(key_node).__name__ != "ScalarNode" or key_node.tag != TEXT_TAG:
+                raise DocumentError(line, path, "has a list, a mapping or a tag as a key; keys must be text")
+            if key == MERGE:
+                parts = value_node.value if type(value_node).__name__ == "SequenceNode" else [value_node]
+                merged += [self._value(part, (*path, MERGE)) for part in parts]
+                if not all(isinstance(part, dict) for part in merged):
+                    raise DocumentError(line, path, "merges (<<) something that isn't a mapping")
+                continue
+            if key in values:
+                first = self.lines[(*path, key)]
+                self.problems.append((line, (*path, key), f"is set twice; the first is on line {first}"))
+            self.lines.setdefault((*path, key), line)
+            value = self._value(value_node, (*path, key))
+            values.setdefault(key, value)
+        for part in merged:
+            values = {**part, **values}
+        return values

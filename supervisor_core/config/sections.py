@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path as FilePath
+from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -15,8 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path, scalar
-from supervisor_core.config.raw import Substituted, format_path
+from supervisor_core.config.raw import SettingPath, Substituted, format_path, scalar
 
 LONGEST_QUOTE = 40  # characters of a value that a message repeats
 MAX_LINE = 4096  # characters: no name, path or address is longer
@@ -99,7 +98,7 @@ def checked(check: Callable[[Any], Any], kind: str = "") -> Meta:
     return Meta(extra={"check": check, "kind": kind})
 
 
-def resolved(resolve: Callable[[Any, Reader, Path], Any], kind: str = "") -> Meta:
+def resolved(resolve: Callable[[Any, Reader, SettingPath], Any], kind: str = "") -> Meta:
     """The same, by a function that also gets the reader and the path of the setting."""
     return Meta(extra={"resolve": resolve, "kind": kind})
 
@@ -110,7 +109,7 @@ class Reader:
     def __init__(
         self,
         root: type[Section],
-        folder: FilePath,
+        folder: Path,
         commands: frozenset[str] = frozenset(),
         removed: Mapping[str, str] = EMPTY,
     ) -> None:
@@ -121,11 +120,11 @@ class Reader:
         """The names of the configuration's own commands."""
         self.removed = removed
         """Settings of earlier versions, and what replaced them."""
-        self.given: set[Path] = set()
+        self.given: set[SettingPath] = set()
         """The settings that the document has."""
-        self.problems: list[tuple[Path, str]] = []
+        self.problems: list[tuple[SettingPath, str]] = []
 
-    def read_section(self, kind: type[S], given: Any, path: Path, key: str = "") -> S | None:  # noqa: ANN401
+    def read_section(self, kind: type[S], given: Any, path: SettingPath, key: str = "") -> S | None:  # noqa: ANN401
         """The section at this path, its missing settings filled with their defaults; None if something is wrong."""
         before = len(self.problems)
         values: dict[str, Any] = {kind.KEY: key} if kind.KEY else {}
@@ -155,7 +154,7 @@ class Reader:
             return None
         return section
 
-    def read(self, hint: Any, value: Any, path: Path) -> Any:  # noqa: ANN401
+    def read(self, hint: Any, value: Any, path: SettingPath) -> Any:  # noqa: ANN401
         """The value of a setting of this type; None after adding what is wrong with it."""
         try:
             return convert(hint, value, self, path)
@@ -163,7 +162,7 @@ class Reader:
             self.problems.append((path, str(error)))
             return None
 
-    def read_mapping(self, of_key: Any, of_value: Any, given: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401
+    def read_mapping(self, of_key: Any, of_value: Any, given: Any, path: SettingPath) -> Mapping[str, Any]:  # noqa: ANN401
         values: dict[str, Any] = {}
         for name, value in as_section(given).items():
             inner = (*path, name)
@@ -176,7 +175,7 @@ class Reader:
                 values[key] = self.read(of_value, value, inner)
         return MappingProxyType(values)
 
-    def _describe_unknown(self, kind: type[Section], key: str, path: Path) -> str:
+    def _describe_unknown(self, kind: type[Section], key: str, path: SettingPath) -> str:
         removed = self.removed.get(".".join(str(part) for part in (*path, key) if not isinstance(part, int)))
         if removed:
             return removed
@@ -190,7 +189,7 @@ class Reader:
         return f"isn't a {what}; expected {', '.join(known)}"
 
 
-def convert(hint: Any, given: Any, reader: Reader, path: Path) -> Any:  # noqa: ANN401
+def convert(hint: Any, given: Any, reader: Reader, path: SettingPath) -> Any:  # noqa: ANN401
     """A value of a document as this type, after the rules of the type; `Invalid` if it doesn't fit."""
     kind, rules = split_rules(hint)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -225,7 +224,7 @@ def apply_rules(
     rules: tuple[Meta, ...],
     value: Any,  # noqa: ANN401
     reader: Reader | None = None,
-    path: Path = (),
+    path: SettingPath = (),
 ) -> tuple[Any, bool]:
     """The value after the checks of its type, and whether there are any."""
     is_checked = False
@@ -282,7 +281,7 @@ def section_within(hint: Any) -> type[Section] | None:  # noqa: ANN401
     return next(filter(None, map(section_within, get_args(hint))), None)
 
 
-def setting_paths(section: type[Section], path: Path = ()) -> Iterator[Path]:
+def setting_paths(section: type[Section], path: SettingPath = ()) -> Iterator[SettingPath]:
     """Every setting; `ID` and `NAME` stand for the keys that people choose."""
     for field in settings_of(section):
         inner = (*path, field.encode_name)

@@ -11,20 +11,20 @@ from typing import Annotated, Any, Literal, get_args
 from msgspec import Meta
 
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.fields import (
+    ApproverId,
     FilePath,
     FreeText,
     HostPort,
     OptionalPath,
     Pause,
+    PersonId,
     ProbeUrl,
     Seconds,
     Written,
     absolute_path,
 )
-from supervisor_core.config.names import ApproverId, PersonId
-from supervisor_core.config.raw import Substituted
+from supervisor_core.config.raw import SettingPath, Substituted
 from supervisor_core.config.sections import (
     EMPTY,
     Invalid,

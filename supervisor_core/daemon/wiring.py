@@ -23,7 +23,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
-from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.config.slack_credentials import SlackCredentials
 from supervisor_core.daemon.services.monitoring import SetMonitoring
 from supervisor_core.daemon.services.retention import RetentionChore
 from supervisor_core.diagnosis.why.model import Explanation

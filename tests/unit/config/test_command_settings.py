@@ -12,9 +12,9 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import ConfigError, RefusedError
-from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.diff import compare, in_force
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config, read_config
+from supervisor_core.config.schema import ORIGIN
 from supervisor_core.jobs.planned_runs import plan_run, would_run
 
 HEAD = """\

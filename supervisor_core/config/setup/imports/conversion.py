@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.text import one_line
-from supervisor_core.config.names import worker_id_fault
+from supervisor_core.config.fields import worker_id_fault
 from supervisor_core.config.setup.files import document_text
 
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[^}]*)?\}"

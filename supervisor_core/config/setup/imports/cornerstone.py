@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError, SupervisorError
-from supervisor_core.config.models import CORNERSTONE, LAYOUTS
 from supervisor_core.config.problems import as_mapping
 from supervisor_core.config.raw import parse_env, substitute
+from supervisor_core.config.schema import CORNERSTONE, LAYOUTS
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, required_variables, word
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
