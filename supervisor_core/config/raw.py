@@ -62,24 +62,26 @@ _IN_BRACES = "; inside { } and [ ], put ${VARIABLE} in quotes"
 
 
 class RawConfig:
-    """A configuration as it was read."""
+    """A configuration as it was read: plain data with the line of every key, without tags, duplicate keys or bombs."""
 
-    __slots__ = ("data", "environment", "folder", "label", "lines", "path", "problems", "text")
+    __slots__ = ("_count", "_open", "data", "environment", "folder", "label", "lines", "path", "problems", "text")
 
-    def __init__(self, path: str, label: str, text: str, document: Document, environment: dict[str, str]) -> None:
-        self.path = path
+    def __init__(self, text: str, label: str, environment: dict[str, str]) -> None:
+        self.path = os.path.abspath(label)
         """The absolute path of the file."""
         self.label = label
         """The file as the person named it, for messages."""
-        self.folder = os.path.dirname(path)
+        self.folder = os.path.dirname(self.path)
         self.text = text
         """The content of the file."""
-        self.data: dict[str, Any] = document.data
-        self.lines: dict[SettingPath, int] = document.lines
-        self.problems: list[Problem] = document.problems
-        """The errors in values that are already known."""
         self.environment = environment
         """The `.env` beside the file, and over it the environment."""
+        self.lines: dict[SettingPath, int] = {}
+        self.problems: list[Problem] = []
+        """The errors in values that are already known."""
+        self._open: list[Any] = []
+        self._count = 0
+        self.data: dict[str, Any] = self._parse()
 
     def __repr__(self) -> str:
         return f"RawConfig({self.path!r})"
@@ -103,6 +105,81 @@ class RawConfig:
         if len(lines) > MAX_PROBLEMS:
             lines[MAX_PROBLEMS:] = [f"{self.label}: and {len(lines) - MAX_PROBLEMS} more"]
         return ConfigError("\n".join(lines))
+
+    def _parse(self) -> dict[str, Any]:
+        if not self.text.strip():
+            raise ConfigError(f"The configuration file {self.label} is empty. Start from config.example.yaml.")
+        import yaml
+
+        try:
+            # The parser in C, where there is one, is ten times as fast. The base loader leaves all values as text.
+            root = yaml.compose(self.text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        except yaml.MarkedYAMLError as error:
+            raise ConfigError(f"{self.label} {_describe(error, self.text)}") from None
+        except yaml.YAMLError:
+            signs = (n for n, sign in enumerate(self.text) if not sign.isprintable() and sign not in "\t\r\n\x85\ufeff")
+            line = self.text.count("\n", 0, next(signs, 0)) + 1
+            raise self.error([(line, (), "a character isn't allowed in YAML")]) from None
+        data = None if root is None else self._value(root, ())
+        if data is None:
+            raise ConfigError(f"The configuration file {self.label} has no settings. Start from config.example.yaml.")
+        if not isinstance(data, dict):
+            raise self.error([(1, (), "the configuration must consist of `key: value` lines")])
+        return data
+
+    def _value(self, node: Any, path: SettingPath) -> Any:  # noqa: ANN401
+        line, kind = node.start_mark.line + 1, type(node).__name__
+        self.lines.setdefault(path, line)
+        self._count += 1
+        if self._count > MAX_NODES:
+            raise self.error([(line, (), f"with its aliases expanded, the document has more than {MAX_NODES} values")])
+        if node.tag != TAGS[kind]:
+            raise self.error([(line, path, "has a tag (`!…`); tags aren't allowed")])
+        if kind == "ScalarNode":
+            return self._scalar(node, path, line)
+        if any(node is other for other in self._open):
+            raise self.error([(line, path, "refers to itself")])
+        if len(self._open) >= MAX_DEPTH:
+            raise self.error([(line, (), f"the nesting is deeper than {MAX_DEPTH} levels")])
+        self._open.append(node)
+        value: Any
+        if kind == "SequenceNode":
+            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        else:
+            value = self._mapping(node, path)
+        self._open.pop()
+        return value
+
+    def _scalar(self, node: Any, path: SettingPath, line: int) -> Any:  # noqa: ANN401
+        is_plain = not node.style
+        if "$" not in node.value:
+            return scalar(node.value) if is_plain else node.value
+        text, problems = substitute(node.value, self.environment)
+        self.problems.extend((line, path, problem) for problem in problems)
+        return Substituted(text, plain=is_plain)
+
+    def _mapping(self, node: Any, path: SettingPath) -> dict[str, Any]:  # noqa: ANN401
+        values: dict[str, Any] = {}
+        merged: list[dict[str, Any]] = []
+        for key_node, value_node in node.value:
+            line, key = key_node.start_mark.line + 1, key_node.value
+            if type(key_node).__name__ != "ScalarNode" or key_node.tag != TEXT_TAG:
+                raise self.error([(line, (), "a key is a list, is a mapping or has a tag; keys must be text")])
+            if key == MERGE:
+                parts = value_node.value if type(value_node).__name__ == "SequenceNode" else [value_node]
+                merged += [self._value(part, (*path, MERGE)) for part in parts]
+                if not all(isinstance(part, dict) for part in merged):
+                    raise self.error([(line, path, "merges (<<) something that isn't a mapping")])
+                continue
+            if key in values:
+                first = self.lines[(*path, key)]
+                self.problems.append((line, (*path, key), f"is set twice; the first is on line {first}"))
+            self.lines.setdefault((*path, key), line)
+            value = self._value(value_node, (*path, key))
+            values.setdefault(key, value)
+        for part in merged:
+            values = {**part, **values}
+        return values
 
 
 def absolute(folder: str | os.PathLike[str], text: str) -> str:
@@ -157,15 +234,13 @@ def read_raw(path: str | os.PathLike[str] | None = None, environ: Mapping[str, s
 
 def parse_raw(text: str, label: str, environ: Mapping[str, str] | None = None) -> RawConfig:
     """The configuration with this content, as the file of this name."""
-    path = os.path.abspath(label)
     variables: dict[str, str] = {}
     file = os.path.join(os.path.dirname(label), ENV_FILE)
     if os.path.isfile(file):  # a folder of this name is somebody's virtual environment
         variables, problems = parse_env(read_text(file, "The variables file"))
         if problems:
             raise ConfigError("\n".join(f"{file} line {line}: {problem}" for line, problem in problems[:MAX_PROBLEMS]))
-    environment = {**variables, **(os.environ if environ is None else environ)}
-    return RawConfig(path, label, text, _parse(text, label, environment), environment)
+    return RawConfig(text, label, {**variables, **(os.environ if environ is None else environ)})
 
 
 def text_digest(text: str) -> str:
@@ -211,43 +286,6 @@ def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{what} {label} isn't UTF-8 text (line {line}). Save it as UTF-8.") from None
-
-
-def _parse(text: str, label: str, environment: dict[str, str]) -> Document:
-    if not text.strip():
-        raise ConfigError(f"The configuration file {label} is empty. Start from config.example.yaml.")
-    import yaml
-
-    try:
-        # The parser in C, where there is one, is ten times as fast. The base loader leaves all values as text.
-        root = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-        document = Document(root, environment)
-    except DocumentError as error:
-        subject = "" if error.path is None else f"{format_path(error.path) or 'the document'} "
-        raise ConfigError(f"{label} line {error.line}: {subject}{error.reason}") from None
-    except yaml.MarkedYAMLError as error:
-        raise ConfigError(f"{label} {_describe(error, text)}") from None
-    except yaml.YAMLError:
-        signs = (n for n, sign in enumerate(text) if not sign.isprintable() and sign not in "\t\r\n\x85\ufeff")
-        line = text.count("\n", 0, next(signs, 0)) + 1
-        raise ConfigError(f"{label} line {line}: a character isn't allowed in YAML") from None
-    if document.data is None:
-        raise ConfigError(f"The configuration file {label} has no settings. Start from config.example.yaml.")
-    if not isinstance(document.data, dict):
-        raise ConfigError(f"{label} line 1: the configuration must consist of `key: value` lines")
-    return document
-
-
-def _describe(error: Any, text: str) -> str:  # noqa: ANN401
-    """The position and the kind of a YAML error, for people who don't know YAML's terms."""
-    mark = error.problem_mark or error.context_mark
-    if mark is None:
-        return "isn't valid YAML"
-    problem = str(error.problem or "")
-    kind = next((plain for start, plain in _YAML_WORDS if problem.startswith(start)), "see this position")
-    line = [*text.splitlines(), ""][mark.line : mark.line + 1]
-    hint = _IN_BRACES if line and "${" in line[0] and "$$" not in line[0] else ""
-    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {kind}{hint}"
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|(\{))")
@@ -329,16 +367,6 @@ class WrittenFloat(float):
     text = ""
 
 
-class DocumentError(Exception):
-    """The rest of the document can't be read. Without a path, the reason is a sentence of its own."""
-
-    def __init__(self, line: int, path: SettingPath | None, reason: str) -> None:
-        super().__init__(line, path, reason)
-        self.line = line
-        self.path = path
-        self.reason = reason
-
-
 def scalar(text: str) -> Any:  # noqa: ANN401
     """The value of text without quotes."""
     word = text.lower()
@@ -351,71 +379,13 @@ def scalar(text: str) -> Any:  # noqa: ANN401
     return number
 
 
-class Document:
-    """The data of PyYAML's nodes, the line of each path, and the problems with single values.
-
-    Raises `DocumentError` if the document can't be read as a whole.
-    """
-
-    def __init__(self, root: Any, environment: Mapping[str, str]) -> None:  # noqa: ANN401 (a node, without types)
-        self.lines: dict[SettingPath, int] = {}
-        self.problems: list[Problem] = []
-        self._environment = environment
-        self._open: list[Any] = []
-        self._count = 0
-        self.data: Any = self._value(root, ()) if root is not None else None
-
-    def _value(self, node: Any, path: SettingPath) -> Any:  # noqa: ANN401
-        line, kind = node.start_mark.line + 1, type(node).__name__
-        self.lines.setdefault(path, line)
-        self._count += 1
-        if self._count > MAX_NODES:
-            reason = f"with its aliases expanded, the document has more than {MAX_NODES} values"
-            raise DocumentError(line, None, reason)
-        if node.tag != TAGS[kind]:
-            raise DocumentError(line, path, "has a tag (`!…`); tags aren't allowed")
-        if kind == "ScalarNode":
-            return self._scalar(node, path, line)
-        if any(node is other for other in self._open):
-            raise DocumentError(line, path, "refers to itself")
-        if len(self._open) >= MAX_DEPTH:
-            raise DocumentError(line, None, f"the nesting is deeper than {MAX_DEPTH} levels")
-        self._open.append(node)
-        value: Any
-        if kind == "SequenceNode":
-            value = [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
-        else:
-            value = self._mapping(node, path)
-        self._open.pop()
-        return value
-
-    def _scalar(self, node: Any, path: SettingPath, line: int) -> Any:  # noqa: ANN401
-        is_plain = not node.style
-        if "$" not in node.value:
-            return scalar(node.value) if is_plain else node.value
-        text, problems = substitute(node.value, self._environment)
-        self.problems.extend((line, path, problem) for problem in problems)
-        return Substituted(text, plain=is_plain)
-
-    def _mapping(self, node: Any, path: SettingPath) -> dict[str, Any]:  # noqa: ANN401
-        values: dict[str, Any] = {}
-        merged: list[dict[str, Any]] = []
-        for key_node, value_node in node.value:
-            line, key = key_node.start_mark.line + 1, key_node.value
-            if type(key_node).__name__ != "ScalarNode" or key_node.tag != TEXT_TAG:
-                raise DocumentError(line, path, "has a list, a mapping or a tag as a key; keys must be text")
-            if key == MERGE:
-                parts = value_node.value if type(value_node).__name__ == "SequenceNode" else [value_node]
-                merged += [self._value(part, (*path, MERGE)) for part in parts]
-                if not all(isinstance(part, dict) for part in merged):
-                    raise DocumentError(line, path, "merges (<<) something that isn't a mapping")
-                continue
-            if key in values:
-                first = self.lines[(*path, key)]
-                self.problems.append((line, (*path, key), f"is set twice; the first is on line {first}"))
-            self.lines.setdefault((*path, key), line)
-            value = self._value(value_node, (*path, key))
-            values.setdefault(key, value)
-        for part in merged:
-            values = {**part, **values}
-        return values
+def _describe(error: Any, text: str) -> str:  # noqa: ANN401
+    """The position and the kind of a YAML error, for people who don't know YAML's terms."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return "isn't valid YAML"
+    problem = str(error.problem or "")
+    kind = next((plain for start, plain in _YAML_WORDS if problem.startswith(start)), "see this position")
+    line = [*text.splitlines(), ""][mark.line : mark.line + 1]
+    hint = _IN_BRACES if line and "${" in line[0] and "$$" not in line[0] else ""
+    return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML: {kind}{hint}"
