@@ -140,8 +140,8 @@ def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConf
 
 def list_names(names: tuple[str, ...]) -> str:
     """Names in a sentence; of many, the first ones."""
-    more = len(names) - LISTED
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
+    hidden = len(names) - LISTED
+    return ", ".join(names) if hidden <= 1 else f"{', '.join(names[:LISTED])} and {hidden} more"
 
 
 def _changed_keys(old: object, new: object, path: SettingPath) -> tuple[str, ...]:

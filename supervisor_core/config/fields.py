@@ -107,21 +107,21 @@ def mask_url(url: str) -> str:
     """An address that may be shown: its protocol and host, and nothing else."""
     if not url:
         return ""
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, remainder = url.partition("://")
     if not separator or not re.fullmatch(r"[a-z0-9+]+", scheme):
         return "…"
-    host = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
+    host = re.split(r"[/?#]", remainder, maxsplit=1)[0].rpartition("@")[2]
     return f"{scheme}://{host}/…" if re.fullmatch(r"[A-Za-z0-9.:\[\]-]*", host) else f"{scheme}://…"
 
 
-def require_driver(module: str, extra: str, what: str) -> None:
+def require_driver(module: str, extra: str, driver: str) -> None:
     """Refuse a setting whose driver isn't installed, without importing it."""
     try:
         installed = find_spec(module) is not None
     except ModuleNotFoundError:  # the package around it
         installed = False
     if not installed:
-        raise Invalid(f"needs {what}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
+        raise Invalid(f"needs {driver}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'")
 
 
 def url_text(value: object) -> str:
@@ -169,9 +169,9 @@ def _database_url(value: object, reader: Reader, _path: SettingPath) -> SecretUr
         return NO_URL
     dialect, separator, _ = text.partition("://")
     if not separator or dialect not in DIALECTS:
-        near = _USUAL.get(dialect) or (nearest(dialect, DIALECTS) if separator else None)
-        meant = f"; did you mean {near}://?" if near else ""
-        raise Invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{meant}")
+        suggestion = _USUAL.get(dialect) or (nearest(dialect, DIALECTS) if separator else None)
+        hint = f"; did you mean {suggestion}://?" if suggestion else ""
+        raise Invalid(f"must begin with one of {', '.join(f'{name}://' for name in DIALECTS)}{hint}")
     if dialect == "sqlite":
         match = _SQLITE.fullmatch(text)
         if match is None or match[1] == ":memory:":
@@ -251,9 +251,9 @@ def _command_name(value: object, reader: Reader, _path: SettingPath) -> str:
     definition = find(value) if isinstance(value, str) else None
     if definition is not None:
         return definition.name
-    near = nearest_command(value) if isinstance(value, str) and quotable(value) else None
-    meant = " or ".join(command.name for command in FAMILIES.get(near or "", ())) or near
-    raise Invalid("must be a command name" + (f"; did you mean {meant}?" if meant else ""))
+    suggestion = nearest_command(value) if isinstance(value, str) and quotable(value) else None
+    hint = " or ".join(command.name for command in FAMILIES.get(suggestion or "", ())) or suggestion
+    raise Invalid("must be a command name" + (f"; did you mean {hint}?" if hint else ""))
 
 
 _PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"

@@ -39,8 +39,8 @@ TAGS = {"ScalarNode": TEXT_TAG, "SequenceNode": "tag:yaml.org,2002:seq", "Mappin
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,17})")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,18}\.[0-9]{0,18}|\.[0-9]{1,18}|[0-9]{1,18}(?=[eE]))(?:[eE][-+]?[0-9]{1,2})?")
-_WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None}
-_WORDS |= {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None}
+_CONSTANTS |= {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 # What the parser says, and what a person would say. Its own words never appear: they may quote the document.
 _YAML_WORDS = (
@@ -205,9 +205,9 @@ def find_config(path: str | os.PathLike[str] | None = None, environ: Mapping[str
     """The file to read, as it was named: the one given, else `SUPERVISOR_CONFIG`, else the usual one here."""
     if path is not None and not os.fspath(path):
         raise ConfigError("--config is empty. Name a configuration file.")
-    chosen = os.fspath(path or "") or (os.environ if environ is None else environ).get(VARIABLE, "")
-    if chosen:
-        return chosen
+    name = os.fspath(path or "") or (os.environ if environ is None else environ).get(VARIABLE, "")
+    if name:
+        return name
     for candidate in FALLBACKS:
         if os.path.lexists(candidate):
             return candidate
@@ -264,7 +264,7 @@ def state_dir_of(raw: RawConfig) -> str:
     return raw.resolve(value)
 
 
-def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
+def read_text(label: str | os.PathLike[str], subject: str = "The file") -> str:
     """A file of limited size; `ConfigError` if it can't be read."""
     try:
         with open(label, "rb") as file:
@@ -278,14 +278,14 @@ def read_text(label: str | os.PathLike[str], what: str = "The file") -> str:
             problem = "can't be read by this user"
         else:
             problem = f"can't be read: {getattr(error, 'strerror', None) or 'invalid name'}"
-        raise ConfigError(f"{what} {ascii(os.fspath(label))[1:-1]} {problem}.") from None
+        raise ConfigError(f"{subject} {ascii(os.fspath(label))[1:-1]} {problem}.") from None
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{what} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
+        raise ConfigError(f"{subject} {label} is larger than {MAX_BYTES:,} bytes. Is it the right file?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{what} {label} isn't UTF-8 text (line {line}). Save it as UTF-8.") from None
+        raise ConfigError(f"{subject} {label} isn't UTF-8 text (line {line}). Save it as UTF-8.") from None
 
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\{([A-Za-z_][A-Za-z0-9_]*)(?::([^}]*))?\}|(\{))")
@@ -369,9 +369,9 @@ class WrittenFloat(float):
 
 def scalar(text: str) -> Any:  # noqa: ANN401
     """The value of text without quotes."""
-    word = text.lower()
-    if word in _WORDS and text in (word, word.upper(), word.capitalize()):
-        return _WORDS[word]
+    lowercase = text.lower()
+    if lowercase in _CONSTANTS and text in (lowercase, lowercase.upper(), lowercase.capitalize()):
+        return _CONSTANTS[lowercase]
     if not (_INT.fullmatch(text) or _FLOAT.fullmatch(text)):
         return text
     number = WrittenInt(text.replace("_", "")) if _INT.fullmatch(text) else WrittenFloat(text)

@@ -120,7 +120,7 @@ class Reader:
         """The names of the configuration's own commands."""
         self.removed = removed
         """Settings of earlier versions, and what replaced them."""
-        self.given: set[SettingPath] = set()
+        self.explicit_settings: set[SettingPath] = set()
         """The settings that the document has."""
         self.problems: list[tuple[SettingPath, str]] = []
 
@@ -135,7 +135,7 @@ class Reader:
                 name = field.encode_name
                 names[name] = inner = (*path, name)
                 if name in given:
-                    self.given.add(inner)
+                    self.explicit_settings.add(inner)
                     values[field.name] = self.read(field.type, given[name], inner)
                 elif field.required:
                     example = f"; example: {kind.EXAMPLE}" if kind.EXAMPLE else ""
@@ -180,13 +180,13 @@ class Reader:
         if removed:
             return removed
         known = [field.encode_name for field in settings_of(kind)]
-        what = "section" if kind is self.root else "role" if path == ("slack", "access") else "setting"
-        if near := nearest(key, known):
-            return f"isn't a {what}; did you mean {near}?"
+        noun = "section" if kind is self.root else "role" if path == ("slack", "access") else "setting"
+        if suggestion := nearest(key, known):
+            return f"isn't a {noun}; did you mean {suggestion}?"
         elsewhere = [other for other in setting_paths(self.root) if other[-1] == key]
         if len(elsewhere) == 1:
-            return f"isn't a {what} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
-        return f"isn't a {what}; expected {', '.join(known)}"
+            return f"isn't a {noun} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
+        return f"isn't a {noun}; expected {', '.join(known)}"
 
 
 def convert(hint: Any, given: Any, reader: Reader, path: SettingPath) -> Any:  # noqa: ANN401
@@ -204,9 +204,9 @@ def convert(hint: Any, given: Any, reader: Reader, path: SettingPath) -> Any:  #
         name = line(value)
         if name in arguments:
             return name
-        near = nearest(name, arguments) if quotable(given) else None
-        names, meant = ", ".join(filter(None, arguments)), f"; did you mean {near}?" if near else ""
-        raise Invalid(f"must be one of {names}, not{quotable(given) or ' this'}{meant}")
+        suggestion = nearest(name, arguments) if quotable(given) else None
+        names, hint_text = ", ".join(filter(None, arguments)), f"; did you mean {suggestion}?" if suggestion else ""
+        raise Invalid(f"must be one of {names}, not{quotable(given) or ' this'}{hint_text}")
     if is_checked:
         return value
     if origin in (Union, UnionType):
@@ -287,8 +287,8 @@ def setting_paths(section: type[Section], path: SettingPath = ()) -> Iterator[Se
         inner = (*path, field.encode_name)
         yield inner
         if kind := section_within(field.type):
-            is_named = get_origin(split_rules(field.type)[0]) is Mapping
-            yield from setting_paths(kind, (*inner, "ID" if kind.KEY == "id" else "NAME") if is_named else inner)
+            is_mapping = get_origin(split_rules(field.type)[0]) is Mapping
+            yield from setting_paths(kind, (*inner, "ID" if kind.KEY == "id" else "NAME") if is_mapping else inner)
 
 
 def split_rules(hint: Any) -> tuple[Any, tuple[Meta, ...]]:  # noqa: ANN401

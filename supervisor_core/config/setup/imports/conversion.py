@@ -62,7 +62,7 @@ class Conversion:
             if exact:
                 raise ConfigError(f"{worker_id} {fault}.")
             worker_id = f"worker-{worker_id}"
-        known, base, number = {each.casefold() for each in self._workers}, worker_id, 1
+        known, base, number = {worker_id.casefold() for worker_id in self._workers}, worker_id, 1
         while worker_id.casefold() in known:
             if exact:
                 raise ConfigError(f"Two files have a worker {name}.", remedy="Import them into two configurations.")
