@@ -238,12 +238,6 @@ def unless_fault(describe_fault: Callable[[str], str | None]) -> Callable[[objec
     return check
 
 
-def _team_fault(name: str) -> str | None:
-    if re.fullmatch(_PLAIN_NAME, name):
-        return None
-    return "isn't a team name: use 1 to 64 letters A-Z, digits, dots, hyphens and underscores"
-
-
 def _command_name(value: object, reader: Reader, _path: SettingPath) -> str:
     """A command by its name, or by an alias or its handler, which become its name."""
     if isinstance(value, str) and value in reader.commands:
@@ -256,16 +250,16 @@ def _command_name(value: object, reader: Reader, _path: SettingPath) -> str:
     raise Invalid("must be a command name" + (f"; did you mean {hint}?" if hint else ""))
 
 
-_PLAIN_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_NAME = (
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "a name of 1 to 64 letters A-Z, digits, dots, hyphens and underscores",
+    "name",
+)
 _CHANNEL = (r"[CGD][A-Z0-9]+", "a channel id (C…, at the end of its About tab), not a name", "channel id")
 
 WorkerId = Annotated[str, checked(unless_fault(worker_id_fault), "worker id")]
-TeamName = Annotated[str, checked(unless_fault(_team_fault), "name")]
-HostId = Annotated[
-    str,
-    pattern(_PLAIN_NAME, "a name of 1 to 64 letters, digits, dots, hyphens and underscores", "name", empty=True),
-    checked(lambda name: name or host_id()),
-]
+TeamName = Annotated[str, pattern(*_NAME)]
+HostId = Annotated[str, pattern(*_NAME, empty=True), checked(lambda name: name or host_id())]
 CommandName = Annotated[str, resolved(_command_name, "command")]
 PersonId = Annotated[
     str,

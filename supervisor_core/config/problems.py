@@ -14,7 +14,7 @@ from supervisor_core.config.fields import FLEET_NAME, FLEET_NAME_WORDS, host_id
 from supervisor_core.config.raw import SettingPath, Substituted
 from supervisor_core.config.schema import FolderSettings, layout_of
 from supervisor_core.config.sections import quotable, settings_of
-from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS
+from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS, find_placeholder_fault
 
 HUB, HOST = "hub", "host"
 """The roles in a fleet."""
@@ -113,14 +113,10 @@ def _find_argument_fault(
     """The reason why a value in this argument could be something else than a value; None if it can't."""
     if isinstance(argument, Substituted):
         return "has a variable, but arguments are shown to people; put the value into env"
-    matches = [match for match in PLACEHOLDER.finditer(argument) if match[0] not in ("{{", "}}")]
-    if unknown := next((match for match in matches if match[1] not in known), None):
-        suggestion = nearest(unknown[1] or "", known)
-        choices = ", ".join(f"{{{name}}}" for name in known)
-        hint = f"did you mean {{{suggestion}}}?" if suggestion else f"known: {choices}"
-        return f"has a brace that isn't a placeholder; {hint}; double a literal brace"
-    names = [match[1] for match in matches if match[1] in parameters]
-    if not names:
+    if fault := find_placeholder_fault(argument, known):
+        return fault
+    matches = [match for match in PLACEHOLDER.finditer(argument) if match[1] in parameters]
+    if not matches:
         return None
     if number == 0:
         return "is the program, which can't depend on a parameter"
@@ -128,7 +124,7 @@ def _find_argument_fault(
         return "would be read by a shell; run the program itself, or a script of your own"
     if argument.startswith("-") and "=" not in argument[: matches[0].start()]:
         return "would let a value choose an option; write --name={value}"
-    parameter, is_whole = as_mapping(parameters[names[0]]), argument == f"{{{names[0]}}}"
+    parameter, is_whole = as_mapping(parameters[matches[0][1]]), argument == matches[0][0]
     if parameter.get("type") == "flag":
         return None if is_whole else "has a flag, which must be an argument alone"
     before, is_optional = argv[number - 1], not parameter.get("required") and parameter.get("default") is None

@@ -61,6 +61,7 @@ from supervisor_core.config.sections import (
     line,
     number,
     pattern,
+    upper,
 )
 from supervisor_core.config.worker_settings import (
     PLACEHOLDER,
@@ -85,10 +86,6 @@ GitName = Annotated[str, pattern(r"[^<>]+", "a name without angle brackets")]
 FileName = Annotated[str, pattern(r"(?!\.{1,2}$)[^/\\:]+", "a file name without a folder", "file name")]
 PublicKey = Annotated[
     str, pattern(r"U[A-Z2-7]{55}", "a public key: U and 55 letters and digits", "public key", empty=True)
-]
-Level = Annotated[
-    Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"],
-    checked(lambda value: value.upper() if isinstance(value, str) else value),
 ]
 
 
@@ -239,7 +236,7 @@ class DatabaseSettings(Section, frozen=True):
 class LoggingSettings(Section, frozen=True):
     """The supervisor's log. The captured output of workers rotates by the same limits."""
 
-    level: Level = "INFO"
+    level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], upper] = "INFO"
     """Least severe level that is logged."""
     file: FileName = "supervisor.log"
     """File name of the log and its copy on the drive. Hosts that share a drive need different names."""

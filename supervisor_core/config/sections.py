@@ -98,6 +98,10 @@ def checked(check: Callable[[Any], Any], kind: str = "") -> Meta:
     return Meta(extra={"check": check, "kind": kind})
 
 
+upper = checked(lambda value: value.upper() if isinstance(value, str) else value)
+"""Words in either case."""
+
+
 def resolved(resolve: Callable[[Any, Reader, SettingPath], Any], kind: str = "") -> Meta:
     """The same, by a function that also gets the reader and the path of the setting."""
     return Meta(extra={"resolve": resolve, "kind": kind})
