@@ -216,7 +216,7 @@ def _run_hub(config: SupervisorConfig, host: HostContext, *, quiet: bool) -> int
 
 async def _serve(config: SupervisorConfig, parts: DaemonContext) -> int:
     """Compose and run the daemon, with Slack if it's configured."""
-    from supervisor_core.config.slack_settings import slack_credentials
+    from supervisor_core.config.slack_credentials import slack_credentials
     from supervisor_core.daemon.daemon import Daemon
     from supervisor_core.daemon.wiring import build_approvals, build_scheduler, installed_chat, reach_of
     from supervisor_core.intake.approvals.rights import host_rights
