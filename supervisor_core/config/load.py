@@ -25,7 +25,7 @@ from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import canonical_json, nearest
 from supervisor_core.config.fields import OnCallSource
-from supervisor_core.config.problems import HUB, REMOVED, SQLITE, as_mapping, cross_check, is_of_cornerstone
+from supervisor_core.config.problems import HUB, REMOVED, SQLITE, cross_check, is_of_cornerstone
 from supervisor_core.config.raw import Problem, RawConfig, SettingPath, absolute, read_raw
 from supervisor_core.config.schema import CORNERSTONE, FORMER_ROOT, LAYOUTS, ORIGIN, PLAIN, Settings
 from supervisor_core.config.sections import Reader, SecretStr, Section, as_plain, settings_of
@@ -241,12 +241,7 @@ def put_commands_in_force(config: SupervisorConfig) -> None:
 
 def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
     """The configuration that was read, checked; `ConfigError` with a line for everything that is wrong."""
-    reader = Reader(
-        Settings,
-        Path(raw.folder),
-        frozenset(map(str, as_mapping(raw.data.get("commands")))),
-        REMOVED,
-    )
+    reader = Reader(Settings, raw, REMOVED)
     # A key that begins with x- is only there for its YAML anchor.
     settings = reader.read_section(Settings, {k: v for k, v in raw.data.items() if not k.startswith("x-")}, ())
     if settings is None and is_of_cornerstone(raw.data):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -15,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
 from supervisor_core.common.text import nearest
-from supervisor_core.config.raw import SettingPath, Substituted, format_path, scalar
+from supervisor_core.config.raw import RawConfig, SettingPath, Substituted, format_path, scalar
 
 LONGEST_QUOTE = 40  # characters of a value that a message repeats
 MAX_LINE = 4096  # characters: no name, path or address is longer
@@ -110,17 +109,12 @@ def resolved(resolve: Callable[[Any, Reader, SettingPath], Any], kind: str = "")
 class Reader:
     """Makes sections of a document, and collects everything that is wrong with it."""
 
-    def __init__(
-        self,
-        root: type[Section],
-        folder: Path,
-        commands: frozenset[str] = frozenset(),
-        removed: Mapping[str, str] = EMPTY,
-    ) -> None:
+    def __init__(self, root: type[Section], raw: RawConfig, removed: Mapping[str, str]) -> None:
         self.root = root
-        self.folder = folder
+        self.folder = raw.folder
         """The folder of the file, where relative paths start."""
-        self.commands = commands
+        commands = raw.data.get("commands")
+        self.commands = frozenset(commands if isinstance(commands, dict) else ())
         """The names of the configuration's own commands."""
         self.removed = removed
         """Settings of earlier versions, and what replaced them."""
