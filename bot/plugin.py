@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from supervisor_core.config.load import SupervisorConfig
-    from supervisor_core.config.slack_settings import SlackCredentials
+    from supervisor_core.config.slack_credentials import SlackCredentials
     from supervisor_core.daemon.chat import ChatConnection
     from supervisor_core.doctor.checks import Check
     from supervisor_core.intake.approvals.rights import Rights

@@ -36,7 +36,7 @@ from supervisor_core.commands.command import Command, Issuer, person_of
 from supervisor_core.commands.definitions import Right
 from supervisor_core.common.errors import TemporaryError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.config.slack_credentials import SlackCredentials
 from supervisor_core.daemon.chat import Chat
 from supervisor_core.fleet.hosts import Hosts
 from supervisor_core.intake.approvals.rights import CHAT, Rights, RightsUnknown, RightsUnverifiable

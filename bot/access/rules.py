@@ -18,8 +18,8 @@ from bot.views.answers.refusals import Membership
 from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Right, Risk, TargetRule
-from supervisor_core.config.names import ON_CALL
-from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.fields import ON_CALL
+from supervisor_core.config.schema import SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 APPROVALS = "approvals"

@@ -13,7 +13,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.outbound.slack_api import connect_by, web_client
 from bot.outbound.slack_errors import explain, failure_text, retry_after
-from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.config.slack_credentials import SlackCredentials
 from supervisor_core.host.network import Network
 
 SETTINGS = "https://api.slack.com/apps → your app"

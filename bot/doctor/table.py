@@ -11,7 +11,7 @@ from bot.doctor.tokens import check_tokens, hide_secrets, secret_values
 from bot.outbound.slack_api import one_session
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.config.slack_credentials import SlackCredentials
 from supervisor_core.doctor.checks import Check, CheckResult
 from supervisor_core.doctor.daemon import DaemonState, observe_daemon
 from supervisor_core.doctor.host import CLOCK, check_clock

@@ -12,7 +12,13 @@ from pathlib import Path
 from bot.doctor.slack_queries import COPY_APP_TOKEN, COPY_BOT_TOKEN
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.sections import SecretStr
-from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX, SlackCredentials, slack_credentials
+from supervisor_core.config.slack_credentials import (
+    APP_TOKEN,
+    BOT_TOKEN,
+    FILE_SUFFIX,
+    SlackCredentials,
+    slack_credentials,
+)
 from supervisor_core.doctor.checks import CheckResult
 
 NAME = "slack_tokens"

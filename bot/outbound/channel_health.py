@@ -14,7 +14,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.doctor.slack_queries import SlackQueries, SlackUnreachableError
 from bot.outbound.messages import KEYS
 from supervisor_core.common.service import wait_until
-from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.schema import SlackSettings
 
 CHECK_SECONDS, RECHECK_SECONDS = 300.0, 30.0
 """The intervals of asking Slack: usually, and while a channel can't be posted to."""

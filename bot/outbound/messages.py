@@ -22,7 +22,7 @@ from bot.views.text import error_text
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, NOTICE, PAUSE_FLAG, TAKEOVER, WEEK
 from supervisor_core.alerts.rows import ALERT, LINE, REPLY
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.slack_settings import SlackSettings
+from supervisor_core.config.schema import SlackSettings
 from supervisor_core.intake.approvals.rows import ASKED
 from supervisor_core.intake.schedules.service import TOLD
 from supervisor_core.jobs import rows as jobs

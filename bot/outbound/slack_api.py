@@ -15,7 +15,7 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from bot.outbound.slack_errors import SERVER_ERROR, TOO_MANY_REQUESTS, error_code
 from bot.views.blocks import Content
 from bot.views.files import Attachment
-from supervisor_core.config.slack_settings import SlackCredentials
+from supervisor_core.config.slack_credentials import SlackCredentials
 from supervisor_core.host.network import DIRECT, Network
 
 EVENT_TYPE = "supervisor_message"

@@ -29,8 +29,8 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line, random_id
 from supervisor_core.common.threads import DaemonThreads
-from supervisor_core.config.alert_settings import EscalationSettings
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.schema import EscalationSettings
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.excerpts import newest_run
 from supervisor_core.host.logging.masking import Masking

@@ -24,7 +24,7 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.common.text import flatten, one_line, storable
 from supervisor_core.common.times import utc_now
-from supervisor_core.config.alert_settings import IncomingSettings
+from supervisor_core.config.schema import IncomingSettings
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import foreign_alerts as rows
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, Condition, Reading, Severity, Target, TargetReading

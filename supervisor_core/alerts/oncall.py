@@ -24,8 +24,8 @@ from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.text import one_line
 from supervisor_core.common.threads import DaemonThreads
 from supervisor_core.common.times import to_text
+from supervisor_core.config.fields import ON_CALL, OnCallSource
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.names import ON_CALL, OnCallSource
 from supervisor_core.host import web
 from supervisor_core.host.programs import run_command
 from supervisor_core.host.web import NoHttpResponse

@@ -20,14 +20,14 @@ from supervisor_core.cli.config import summarize
 from supervisor_core.cli.importing import importable
 from supervisor_core.cli.output import fit
 from supervisor_core.common.errors import UsageError
+from supervisor_core.config.fields import ChannelId, HostId, PersonId, TeamName, WorkerId, host_id
 from supervisor_core.config.load import SupervisorConfig, check_raw, load_supervisor_config
-from supervisor_core.config.names import ChannelId, HostId, PersonId, TeamName, WorkerId, host_id
 from supervisor_core.config.raw import DEFAULT_STATE_DIR, ENV_FILE, VARIABLE, parse_env, parse_raw
 from supervisor_core.config.sections import Invalid, apply_rules, split_rules
 from supervisor_core.config.setup.files import READABLE_FILE, add_variables, document_text, write_file
 from supervisor_core.config.setup.imports.conversion import is_in_checkout, quoted
 from supervisor_core.config.setup.unit_files import quoted_word
-from supervisor_core.config.slack_settings import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX
+from supervisor_core.config.slack_credentials import APP_TOKEN, BOT_TOKEN, FILE_SUFFIX
 from supervisor_core.config.worker_settings import PLACEHOLDERS
 from supervisor_core.daemon.chat import installed_chat
 from supervisor_core.doctor.units import has_systemd

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from supervisor_core.config.document import Path
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.models import Settings
-from supervisor_core.config.raw import format_path
+from supervisor_core.config.raw import SettingPath, format_path
+from supervisor_core.config.schema import Settings
 from supervisor_core.config.sections import Section, settings_of
 
 LIVE_SECTIONS = ("workers", "teams", "commands")
@@ -141,15 +140,15 @@ def in_force(running: SupervisorConfig, new: SupervisorConfig) -> SupervisorConf
 
 def list_names(names: tuple[str, ...]) -> str:
     """Names in a sentence; of many, the first ones."""
-    more = len(names) - LISTED
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:LISTED])} and {more} more"
+    hidden = len(names) - LISTED
+    return ", ".join(names) if hidden <= 1 else f"{', '.join(names[:LISTED])} and {hidden} more"
 
 
-def _changed_keys(old: object, new: object, path: Path) -> tuple[str, ...]:
+def _changed_keys(old: object, new: object, path: SettingPath) -> tuple[str, ...]:
     return tuple(format_path(changed) for changed in _find_changes(old, new, path))
 
 
-def _find_changes(old: object, new: object, path: Path) -> Iterator[Path]:
+def _find_changes(old: object, new: object, path: SettingPath) -> Iterator[SettingPath]:
     """The paths that differ: a setting, or a whole entry that only one of them has. Lists count as one."""
     if isinstance(old, Section) and isinstance(new, Section):
         for field in settings_of(type(new)):

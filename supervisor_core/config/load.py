@@ -24,13 +24,10 @@ from supervisor_core.commands.manual import EXAMPLE
 from supervisor_core.commands.targets import GrammarContext
 from supervisor_core.common.errors import UsageError
 from supervisor_core.common.text import canonical_json, nearest
-from supervisor_core.config.command_settings import ORIGIN
-from supervisor_core.config.document import Path as SettingPath
-from supervisor_core.config.document import Problem
-from supervisor_core.config.models import CORNERSTONE, FORMER_ROOT, LAYOUTS, PLAIN, Settings
-from supervisor_core.config.names import OnCallSource
-from supervisor_core.config.problems import HUB, REMOVED, SQLITE, as_mapping, cross_check, is_of_cornerstone
-from supervisor_core.config.raw import RawConfig, absolute, read_raw
+from supervisor_core.config.fields import OnCallSource
+from supervisor_core.config.problems import HUB, REMOVED, SQLITE, cross_check, is_of_cornerstone
+from supervisor_core.config.raw import Problem, RawConfig, SettingPath, absolute, read_raw
+from supervisor_core.config.schema import CORNERSTONE, FORMER_ROOT, LAYOUTS, ORIGIN, PLAIN, Settings
 from supervisor_core.config.sections import Reader, SecretStr, Section, as_plain, settings_of
 from supervisor_core.config.worker_settings import (
     LAUNCH,
@@ -49,7 +46,7 @@ SHORTEST_SECRET = 4
 class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
     """A configuration that was found right, with every path absolute. It never changes."""
 
-    INTERNAL = frozenset({"path", "text", "environ", "safe_environment", "network", "given"})
+    INTERNAL = frozenset({"path", "text", "environ", "safe_environment", "network", "explicit_settings"})
     path: Path
     """The absolute path of the file: `{config}` in a command."""
     text: str
@@ -60,7 +57,7 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
     """The variables of ours that any program may see."""
     network: Network
     """The proxies and certificates for every connection to the outside."""
-    given: frozenset[SettingPath]
+    explicit_settings: frozenset[SettingPath]
     """The settings that the file has; the others have their defaults."""
 
     def __repr__(self) -> str:
@@ -117,7 +114,7 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
         Empty where the layout is set. Where one of these folders exists, the names of `plain` would forget the flags,
         pauses and heartbeats in it.
         """
-        if ("nas", "layout") in self.given:
+        if ("nas", "layout") in self.explicit_settings:
             return {}
         root, remedy = self.nas.root, "Add layout: cornerstone to the section nas."
         if root is None:
@@ -138,8 +135,8 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
         try:
             return self.workers[worker_id]
         except KeyError:
-            near = nearest(worker_id, self.workers)
-            hint = f"Did you mean {near}?" if near else f"Workers: {', '.join(self.workers) or 'none'}."
+            suggestion = nearest(worker_id, self.workers)
+            hint = f"Did you mean {suggestion}?" if suggestion else f"Workers: {', '.join(self.workers) or 'none'}."
             raise UsageError(f"No worker {worker_id!a}. {hint}") from None
 
     def pick_worker(self, worker_id: str | None = None) -> WorkerSettings:
@@ -161,9 +158,9 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
         """The interpreter that runs this worker and its pip."""
         return worker.python or sys.executable
 
-    def fill(self, worker: WorkerSettings, words: Iterable[str]) -> tuple[str, ...]:
+    def fill(self, worker: WorkerSettings, arguments: Iterable[str]) -> tuple[str, ...]:
         values = {"python": self.python_for(worker), "config": str(self.path), "worker_id": worker.id}
-        return tuple(fill_placeholders(word, values) for word in words)
+        return tuple(fill_placeholders(argument, values) for argument in arguments)
 
     def command_for(self, worker: WorkerSettings) -> tuple[str, ...]:
         """The exact argument list that starts this worker."""
@@ -174,11 +171,11 @@ class SupervisorConfig(Settings, frozen=True, kw_only=True, dict=True):
         own = {name: value.get_secret_value() for name, value in worker.env.items()}
         return {**self.safe_environment, **own}
 
-    def needs_approval(self, command: str, door: str) -> bool:
-        """True for a command through this door that needs a second person's approval."""
-        terms, added = self.slack.approvals, CATALOG.get(command)
-        agreed = added is not None and added.extension is not None and added.needs_approval
-        return (agreed or command in terms.required_for) and door in terms.doors
+    def needs_approval(self, command: str, source: str) -> bool:
+        """True for a command from this source that needs a second person's approval."""
+        approvals, definition = self.slack.approvals, CATALOG.get(command)
+        is_own = definition is not None and definition.extension is not None and definition.needs_approval
+        return (is_own or command in approvals.required_for) and source in approvals.doors
 
     def announcement(self) -> Mapping[str, Any] | None:
         """The place in Slack for the card of a command from elsewhere; None where it gets none."""
@@ -244,12 +241,7 @@ def put_commands_in_force(config: SupervisorConfig) -> None:
 
 def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> SupervisorConfig:
     """The configuration that was read, checked; `ConfigError` with a line for everything that is wrong."""
-    reader = Reader(
-        Settings,
-        Path(raw.folder),
-        frozenset(map(str, as_mapping(raw.data.get("commands")))),
-        REMOVED,
-    )
+    reader = Reader(Settings, raw, REMOVED)
     # A key that begins with x- is only there for its YAML anchor.
     settings = reader.read_section(Settings, {k: v for k, v in raw.data.items() if not k.startswith("x-")}, ())
     if settings is None and is_of_cornerstone(raw.data):
@@ -269,7 +261,7 @@ def check_raw(raw: RawConfig, environ: Mapping[str, str] | None = None) -> Super
         environ=MappingProxyType(raw.environment),
         safe_environment=MappingProxyType(safe_environment(os.environ if environ is None else environ)),
         network=Network(raw.environment, Path(raw.folder)),
-        given=frozenset(reader.given),
+        explicit_settings=frozenset(reader.explicit_settings),
     )
 
 
@@ -295,15 +287,15 @@ def denial_reason(config: SupervisorConfig, who_id: str, command: str, worker_id
     access = config.slack.access
     by_command = access.commands.get(command) if right is not Right.APPROVER else None
     if by_command is not None:
-        named: Sequence[str] = by_command
+        ids: Sequence[str] = by_command
         key = f"slack.access.commands.{command}"
     else:
         role = "approvers" if right is Right.APPROVER else "operators"
         worker = config.workers.get(worker_id)
         team = config.teams.get(worker.team) if worker else None
-        named = [*getattr(access, role), *(getattr(team, role) if team else ())]
+        ids = [*getattr(access, role), *(getattr(team, role) if team else ())]
         key = f"slack.access.{role} or for the worker's team"
-    if person_of(who_id) in {f"slack:{user}" for user in named if user.startswith(PEOPLE)}:
+    if person_of(who_id) in {f"slack:{user}" for user in ids if user.startswith(PEOPLE)}:
         return ""
     return f"{who_id} isn't listed by id in {key}, so the flag can't speak for them."
 

@@ -10,12 +10,11 @@ from supervisor_core.commands.addresses import is_address
 from supervisor_core.commands.targets import ALL, PATTERN, TEAM
 from supervisor_core.commands.targets import HOST as HOST_TARGET
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path
-from supervisor_core.config.models import FolderSettings, layout_of
-from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS, host_id
-from supervisor_core.config.raw import Substituted
+from supervisor_core.config.fields import FLEET_NAME, FLEET_NAME_WORDS, host_id
+from supervisor_core.config.raw import SettingPath, Substituted
+from supervisor_core.config.schema import FolderSettings, layout_of
 from supervisor_core.config.sections import quotable, settings_of
-from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS
+from supervisor_core.config.worker_settings import PLACEHOLDER, PLACEHOLDERS, find_placeholder_fault
 
 HUB, HOST = "hub", "host"
 """The roles in a fleet."""
@@ -25,14 +24,14 @@ SQLITE = "sqlite"
 
 _OF_EMAIL = "was removed; email goes through alerts.notify, as mailtos://USER:PASSWORD@HOST?from=FROM&to=TO"
 REMOVED = {
-    **{f"alerts.{place}.{key}": _OF_EMAIL for place in ("webhook", "receivers") for key in ("user", "from", "to")},
+    **{f"alerts.{section}.{key}": _OF_EMAIL for section in ("webhook", "receivers") for key in ("user", "from", "to")},
     "traces": "was removed; each line of the log has the id of its command",
 }
 """Settings of earlier versions, without the numbers of list items, and what replaced them."""
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "powershell", "pwsh"})
 
-Finding = tuple[Path, str]
+Finding = tuple[SettingPath, str]
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 (a document may hold anything)
@@ -64,16 +63,16 @@ def cross_check(data: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _check_folders(nas: Mapping[str, Any]) -> Iterator[Finding]:
-    given, usual = as_mapping(nas.get("folders")), layout_of(nas)
+    explicit, usual = as_mapping(nas.get("folders")), layout_of(nas)
     names: dict[str, str] = {}
     for field in settings_of(FolderSettings):
-        folder = given.get(field.name, usual.get(field.name))
+        folder = explicit.get(field.name, usual.get(field.name))
         if isinstance(folder, str) and folder:
             parts = folder.replace("\\", "/").casefold().split("/")
             first = names.setdefault("/".join(part for part in parts if part not in ("", ".")), field.name)
             if first != field.name:
-                chosen, other = (field.name, first) if field.name in given else (first, field.name)
-                yield ("nas", "folders", chosen), f"is the same folder as {other}"
+                key, other = (field.name, first) if field.name in explicit else (first, field.name)
+                yield ("nas", "folders", key), f"is the same folder as {other}"
 
 
 def _check_workers(workers: Mapping[str, Any], teams: Mapping[str, Any]) -> Iterator[Finding]:
@@ -93,47 +92,44 @@ def _check_workers(workers: Mapping[str, Any], teams: Mapping[str, Any]) -> Iter
 def _check_command(command: Mapping[str, Any]) -> Iterator[Finding]:
     """Find arguments of a custom command that could become something else."""
     argv, parameters = command.get("argv"), as_mapping(command.get("parameters"))
-    if not isinstance(argv, list) or not all(isinstance(word, str) for word in argv):
+    if not isinstance(argv, list) or not all(isinstance(argument, str) for argument in argv):
         return
     if not argv or not argv[0]:
         yield ("argv",), 'must begin with a program, such as ["df", "-h"]'
         return
     fixed = [name for name in PLACEHOLDERS if not (name == "worker_id" and command.get("runs") == "host")]
-    for number, word in enumerate(argv):
-        if fault := _find_argument_fault(argv, number, word, parameters, [*fixed, *parameters]):
+    for number, argument in enumerate(argv):
+        if fault := _find_argument_fault(argv, number, argument, parameters, [*fixed, *parameters]):
             yield ("argv", number), fault
-    used = {match[1] for word in argv for match in PLACEHOLDER.finditer(word)}
+    used = {match[1] for argument in argv for match in PLACEHOLDER.finditer(argument)}
     yield from (
         (("parameters", name), f"isn't used: put {{{name}}} into argv") for name in parameters if name not in used
     )
 
 
 def _find_argument_fault(
-    argv: list[str], number: int, word: str, parameters: Mapping[str, Any], known: list[str]
+    argv: list[str], number: int, argument: str, parameters: Mapping[str, Any], known: list[str]
 ) -> str | None:
     """The reason why a value in this argument could be something else than a value; None if it can't."""
-    if isinstance(word, Substituted):
+    if isinstance(argument, Substituted):
         return "has a variable, but arguments are shown to people; put the value into env"
-    matches = [match for match in PLACEHOLDER.finditer(word) if match[0] not in ("{{", "}}")]
-    if unknown := next((match for match in matches if match[1] not in known), None):
-        near = nearest(unknown[1] or "", known)
-        meant = f"did you mean {{{near}}}?" if near else f"known: {', '.join(f'{{{name}}}' for name in known)}"
-        return f"has a brace that isn't a placeholder; {meant}; double a literal brace"
-    names = [match[1] for match in matches if match[1] in parameters]
-    if not names:
+    if fault := find_placeholder_fault(argument, known):
+        return fault
+    matches = [match for match in PLACEHOLDER.finditer(argument) if match[1] in parameters]
+    if not matches:
         return None
     if number == 0:
         return "is the program, which can't depend on a parameter"
     if PurePath(argv[0]).name.casefold().removesuffix(".exe") in SHELLS:
         return "would be read by a shell; run the program itself, or a script of your own"
-    if word.startswith("-") and "=" not in word[: matches[0].start()]:
+    if argument.startswith("-") and "=" not in argument[: matches[0].start()]:
         return "would let a value choose an option; write --name={value}"
-    parameter, is_whole = as_mapping(parameters[names[0]]), word == f"{{{names[0]}}}"
+    parameter, is_whole = as_mapping(parameters[matches[0][1]]), argument == matches[0][0]
     if parameter.get("type") == "flag":
         return None if is_whole else "has a flag, which must be an argument alone"
     before, is_optional = argv[number - 1], not parameter.get("required") and parameter.get("default") is None
     if is_whole and before.startswith("-") and "=" not in before and is_optional:
-        return f"is left out without a value, and {before} isn't; write {before}={word}"
+        return f"is left out without a value, and {before} isn't; write {before}={argument}"
     return None
 
 
@@ -171,11 +167,11 @@ def _check_fleet(section: Mapping[str, Mapping[str, Any]], role: object) -> Iter
         yield ("slack", "enabled"), "must be false with fleet.role: host; the hub runs the bot"
 
 
-def _describe_unknown(name: str, known: Iterable[str], what: str) -> str:
+def _describe_unknown(name: str, known: Iterable[str], noun: str) -> str:
     choices = [choice for choice in known if choice.isprintable()]
-    near = nearest(name, choices) if quotable(name) else None
-    if near:
-        return f"names a {what} that isn't configured; did you mean {near}?"
+    suggestion = nearest(name, choices) if quotable(name) else None
+    if suggestion:
+        return f"names a {noun} that isn't configured; did you mean {suggestion}?"
     listed = f"; configured: {', '.join(choices[:8])}" if choices else ""
-    added = f"; add it: `{what}s: {{{name}: {{}}}}`" if what == "team" and quotable(name) else ""
-    return f"names a {what} that isn't configured{listed}{added}"
+    added = f"; add it: `{noun}s: {{{name}: {{}}}}`" if noun == "team" and quotable(name) else ""
+    return f"names a {noun} that isn't configured{listed}{added}"

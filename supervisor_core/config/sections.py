@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path as FilePath
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -15,8 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path, scalar
-from supervisor_core.config.raw import Substituted, format_path
+from supervisor_core.config.raw import RawConfig, SettingPath, Substituted, format_path, scalar
 
 LONGEST_QUOTE = 40  # characters of a value that a message repeats
 MAX_LINE = 4096  # characters: no name, path or address is longer
@@ -99,7 +97,11 @@ def checked(check: Callable[[Any], Any], kind: str = "") -> Meta:
     return Meta(extra={"check": check, "kind": kind})
 
 
-def resolved(resolve: Callable[[Any, Reader, Path], Any], kind: str = "") -> Meta:
+upper = checked(lambda value: value.upper() if isinstance(value, str) else value)
+"""Words in either case."""
+
+
+def resolved(resolve: Callable[[Any, Reader, SettingPath], Any], kind: str = "") -> Meta:
     """The same, by a function that also gets the reader and the path of the setting."""
     return Meta(extra={"resolve": resolve, "kind": kind})
 
@@ -107,25 +109,20 @@ def resolved(resolve: Callable[[Any, Reader, Path], Any], kind: str = "") -> Met
 class Reader:
     """Makes sections of a document, and collects everything that is wrong with it."""
 
-    def __init__(
-        self,
-        root: type[Section],
-        folder: FilePath,
-        commands: frozenset[str] = frozenset(),
-        removed: Mapping[str, str] = EMPTY,
-    ) -> None:
+    def __init__(self, root: type[Section], raw: RawConfig, removed: Mapping[str, str]) -> None:
         self.root = root
-        self.folder = folder
+        self.folder = raw.folder
         """The folder of the file, where relative paths start."""
-        self.commands = commands
+        commands = raw.data.get("commands")
+        self.commands = frozenset(commands if isinstance(commands, dict) else ())
         """The names of the configuration's own commands."""
         self.removed = removed
         """Settings of earlier versions, and what replaced them."""
-        self.given: set[Path] = set()
+        self.explicit_settings: set[SettingPath] = set()
         """The settings that the document has."""
-        self.problems: list[tuple[Path, str]] = []
+        self.problems: list[tuple[SettingPath, str]] = []
 
-    def read_section(self, kind: type[S], given: Any, path: Path, key: str = "") -> S | None:  # noqa: ANN401
+    def read_section(self, kind: type[S], given: Any, path: SettingPath, key: str = "") -> S | None:  # noqa: ANN401
         """The section at this path, its missing settings filled with their defaults; None if something is wrong."""
         before = len(self.problems)
         values: dict[str, Any] = {kind.KEY: key} if kind.KEY else {}
@@ -136,7 +133,7 @@ class Reader:
                 name = field.encode_name
                 names[name] = inner = (*path, name)
                 if name in given:
-                    self.given.add(inner)
+                    self.explicit_settings.add(inner)
                     values[field.name] = self.read(field.type, given[name], inner)
                 elif field.required:
                     example = f"; example: {kind.EXAMPLE}" if kind.EXAMPLE else ""
@@ -155,7 +152,7 @@ class Reader:
             return None
         return section
 
-    def read(self, hint: Any, value: Any, path: Path) -> Any:  # noqa: ANN401
+    def read(self, hint: Any, value: Any, path: SettingPath) -> Any:  # noqa: ANN401
         """The value of a setting of this type; None after adding what is wrong with it."""
         try:
             return convert(hint, value, self, path)
@@ -163,7 +160,7 @@ class Reader:
             self.problems.append((path, str(error)))
             return None
 
-    def read_mapping(self, of_key: Any, of_value: Any, given: Any, path: Path) -> Mapping[str, Any]:  # noqa: ANN401
+    def read_mapping(self, of_key: Any, of_value: Any, given: Any, path: SettingPath) -> Mapping[str, Any]:  # noqa: ANN401
         values: dict[str, Any] = {}
         for name, value in as_section(given).items():
             inner = (*path, name)
@@ -176,21 +173,21 @@ class Reader:
                 values[key] = self.read(of_value, value, inner)
         return MappingProxyType(values)
 
-    def _describe_unknown(self, kind: type[Section], key: str, path: Path) -> str:
+    def _describe_unknown(self, kind: type[Section], key: str, path: SettingPath) -> str:
         removed = self.removed.get(".".join(str(part) for part in (*path, key) if not isinstance(part, int)))
         if removed:
             return removed
         known = [field.encode_name for field in settings_of(kind)]
-        what = "section" if kind is self.root else "role" if path == ("slack", "access") else "setting"
-        if near := nearest(key, known):
-            return f"isn't a {what}; did you mean {near}?"
+        noun = "section" if kind is self.root else "role" if path == ("slack", "access") else "setting"
+        if suggestion := nearest(key, known):
+            return f"isn't a {noun}; did you mean {suggestion}?"
         elsewhere = [other for other in setting_paths(self.root) if other[-1] == key]
         if len(elsewhere) == 1:
-            return f"isn't a {what} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
-        return f"isn't a {what}; expected {', '.join(known)}"
+            return f"isn't a {noun} here; it belongs in {format_path(elsewhere[0][:-1]) or 'the top level'}"
+        return f"isn't a {noun}; expected {', '.join(known)}"
 
 
-def convert(hint: Any, given: Any, reader: Reader, path: Path) -> Any:  # noqa: ANN401
+def convert(hint: Any, given: Any, reader: Reader, path: SettingPath) -> Any:  # noqa: ANN401
     """A value of a document as this type, after the rules of the type; `Invalid` if it doesn't fit."""
     kind, rules = split_rules(hint)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -205,9 +202,9 @@ def convert(hint: Any, given: Any, reader: Reader, path: Path) -> Any:  # noqa: 
         name = line(value)
         if name in arguments:
             return name
-        near = nearest(name, arguments) if quotable(given) else None
-        names, meant = ", ".join(filter(None, arguments)), f"; did you mean {near}?" if near else ""
-        raise Invalid(f"must be one of {names}, not{quotable(given) or ' this'}{meant}")
+        suggestion = nearest(name, arguments) if quotable(given) else None
+        names, hint_text = ", ".join(filter(None, arguments)), f"; did you mean {suggestion}?" if suggestion else ""
+        raise Invalid(f"must be one of {names}, not{quotable(given) or ' this'}{hint_text}")
     if is_checked:
         return value
     if origin in (Union, UnionType):
@@ -225,7 +222,7 @@ def apply_rules(
     rules: tuple[Meta, ...],
     value: Any,  # noqa: ANN401
     reader: Reader | None = None,
-    path: Path = (),
+    path: SettingPath = (),
 ) -> tuple[Any, bool]:
     """The value after the checks of its type, and whether there are any."""
     is_checked = False
@@ -257,7 +254,7 @@ def convert_number(hint: Any, given: Any) -> Any:  # noqa: ANN401
     (bounds,) = rules
     unit = (bounds.extra or {}).get("unit")
     numbers = f"{'whole ' if kind is int else ''}number{f' of {unit}' if unit else ''}"
-    expected = f"must be a {numbers} from {bounds.ge:g} to {bounds.le:.12g}"
+    expected = f"must be a {numbers} from {bounds.ge:.15g} to {bounds.le:.15g}"
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     raise Invalid(expected if is_number else f"{expected}, but is {kind_of(given)}")
 
@@ -282,14 +279,14 @@ def section_within(hint: Any) -> type[Section] | None:  # noqa: ANN401
     return next(filter(None, map(section_within, get_args(hint))), None)
 
 
-def setting_paths(section: type[Section], path: Path = ()) -> Iterator[Path]:
+def setting_paths(section: type[Section], path: SettingPath = ()) -> Iterator[SettingPath]:
     """Every setting; `ID` and `NAME` stand for the keys that people choose."""
     for field in settings_of(section):
         inner = (*path, field.encode_name)
         yield inner
         if kind := section_within(field.type):
-            is_named = get_origin(split_rules(field.type)[0]) is Mapping
-            yield from setting_paths(kind, (*inner, "ID" if kind.KEY == "id" else "NAME") if is_named else inner)
+            is_mapping = get_origin(split_rules(field.type)[0]) is Mapping
+            yield from setting_paths(kind, (*inner, "ID" if kind.KEY == "id" else "NAME") if is_mapping else inner)
 
 
 def split_rules(hint: Any) -> tuple[Any, tuple[Meta, ...]]:  # noqa: ANN401

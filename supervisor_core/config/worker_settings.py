@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
 from supervisor_core.common.text import nearest
-from supervisor_core.config.document import Path as SettingPath
 from supervisor_core.config.fields import (
+    ApproverId,
     FilePath,
     FreeText,
     HostPort,
     OptionalPath,
     Pause,
+    PersonId,
     ProbeUrl,
     Seconds,
     Written,
     absolute_path,
 )
-from supervisor_core.config.names import ApproverId, PersonId
-from supervisor_core.config.raw import Substituted
+from supervisor_core.config.raw import SettingPath
 from supervisor_core.config.sections import (
     EMPTY,
     Invalid,
@@ -36,6 +36,7 @@ from supervisor_core.config.sections import (
     number,
     pattern,
     resolved,
+    upper,
 )
 
 PLACEHOLDERS = ("python", "config", "worker_id")
@@ -52,18 +53,21 @@ def fill_placeholders(word: str, values: Mapping[str, str | None]) -> str:
     return PLACEHOLDER.sub(lambda match: match[0][0] if match[1] is None else str(values[match[1]]), word)
 
 
+def find_placeholder_fault(text: str, known: Iterable[str]) -> str:
+    """What is wrong with the placeholders of an argument, without its text; empty if they are right."""
+    for match in PLACEHOLDER.finditer(text):
+        if match[0] not in ("{{", "}}") and match[1] not in known:
+            suggestion = nearest(match[1] or "", known)
+            names = ", ".join(f"{{{name}}}" for name in known)
+            hint = f"did you mean {{{suggestion}}}?" if suggestion else f"placeholders are {names}"
+            return f"has a brace that isn't a placeholder; double a literal brace; {hint}"
+    return ""
+
+
 def _check_argument(value: object) -> str:
     text = free_text(value)
-    for match in PLACEHOLDER.finditer(text):
-        name, known = match[1], "{python}, {config} and {worker_id}"
-        if match[0] in ("{{", "}}") or name in PLACEHOLDERS:
-            continue
-        if name is None or not re.fullmatch(r"[A-Za-z_-]{1,30}", name) or isinstance(value, Substituted):
-            raise Invalid(f"has a brace that isn't a placeholder; placeholders are {known}; double a literal brace")
-        near = nearest(name, PLACEHOLDERS)
-        raise Invalid(
-            f"has the unknown placeholder {{{name}}}; " + (f"did you mean {{{near}}}?" if near else f"use {known}")
-        )
+    if fault := find_placeholder_fault(text, PLACEHOLDERS):
+        raise Invalid(fault)
     return text
 
 
@@ -190,10 +194,7 @@ class WorkerSettings(Section, frozen=True, kw_only=True):
     """Leave the worker alone: neither start, restart nor stop it."""
     team: Annotated[str, Meta(examples=["archive"])] = ""
     """Team that the worker belongs to, from `teams`. Empty: none."""
-    stop_signal: Annotated[
-        Signal,
-        checked(lambda value: value.upper().removeprefix("SIG") if isinstance(value, str) else value, "signal"),
-    ] = "TERM"
+    stop_signal: Annotated[Signal, upper, checked(lambda name: str(name).removeprefix("SIG"), "signal")] = "TERM"
     """Signal that asks the worker to stop."""
     stop_timeout_seconds: Seconds = 30.0
     """Time to stop before the worker is killed."""

@@ -25,7 +25,7 @@ from supervisor_core.common.service_names import CHAT, FORWARDER, HEARTBEAT, MET
 from supervisor_core.common.times import to_text
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.problems import HOST, HUB
-from supervisor_core.config.slack_settings import slack_credentials
+from supervisor_core.config.slack_credentials import slack_credentials
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import systemd
 from supervisor_core.daemon.chat import Chat, installed_chat

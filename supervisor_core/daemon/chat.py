@@ -14,7 +14,7 @@ from supervisor_core.config.load import SupervisorConfig
 if TYPE_CHECKING:
     from supervisor_core.commands.command import Command, Issuer
     from supervisor_core.commands.definitions import Right
-    from supervisor_core.config.slack_settings import SlackCredentials
+    from supervisor_core.config.slack_credentials import SlackCredentials
     from supervisor_core.doctor.checks import Check
     from supervisor_core.fleet.hosts import Hosts
     from supervisor_core.intake.approvals.rights import Rights

@@ -212,7 +212,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
         try:
             state = Git(worker.code.path).state(each_seconds)
         except NoCheckoutError as error:
-            if ("workers", worker.id, "code", "path") in config.given:
+            if ("workers", worker.id, "code", "path") in config.explicit_settings:
                 remedy = f"Clone the code there, or correct workers.{worker.id}.code.path."
                 troubles.append((f"{worker.id}: {error.message}", remedy))
             else:
@@ -230,7 +230,7 @@ def check_git(config: SupervisorConfig) -> CheckResult:
             current, branch = f"branch {state.branch}" if state.branch else "no branch", worker.code.branch
             message = f"the code of {worker.id} is on {current}, not {branch}, so it can't be updated or rolled back"
             remedy = f"Run: git -C {state.top} switch {branch}. Or correct workers.{worker.id}.code.branch."
-            if ("workers", worker.id, "code") in config.given:
+            if ("workers", worker.id, "code") in config.explicit_settings:
                 troubles.append((message, remedy))
             else:
                 remarks.append(message)

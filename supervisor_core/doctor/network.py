@@ -20,11 +20,10 @@ from supervisor_core.alerts.oncall import OnCallDirectory, on_call_sources
 from supervisor_core.alerts.outside.notify import can_use
 from supervisor_core.common.service import RUNNING
 from supervisor_core.common.service_names import METRICS
-from supervisor_core.config.alert_settings import JSON, NOTIFY, Receiver, WebhookSettings
-from supervisor_core.config.fields import SecretUrl, mask_url
+from supervisor_core.config.fields import OnCallSource, SecretUrl, mask_url
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.config.names import OnCallSource
-from supervisor_core.config.slack_settings import API_URL, SLACK_ITSELF
+from supervisor_core.config.schema import JSON, NOTIFY, Receiver, WebhookSettings
+from supervisor_core.config.slack_credentials import API_URL, SLACK_ITSELF
 from supervisor_core.doctor.checks import CheckResult
 from supervisor_core.doctor.daemon import observe_daemon
 from supervisor_core.host import web

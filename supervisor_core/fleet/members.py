@@ -27,7 +27,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, SupervisorError, TemporaryError, UsageError
 from supervisor_core.common.text import canonical_json, nearest, random_id
-from supervisor_core.config.names import FLEET_NAME
+from supervisor_core.config.fields import FLEET_NAME
 from supervisor_core.fleet.keys import KeyPair, verify
 from supervisor_core.fleet.reports import InvalidReport, decode, text
 from supervisor_core.fleet.transport.connection import FleetConnection, FleetMessage, NoAnswer

@@ -13,8 +13,8 @@ from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import CommandDefinition, Extension
 from supervisor_core.common.errors import RefusedError
 from supervisor_core.common.text import one_line
-from supervisor_core.config.command_settings import fill_arguments
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.schema import fill_arguments
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.logging.masking import Masking
 

@@ -73,7 +73,7 @@ CHOOSE = 'Set metrics.bind to another address, or to "" to turn the metrics off.
 
 def is_needed(config: SupervisorConfig) -> bool:
     """True if somebody chose the address, or Alertmanager sends alerts to it."""
-    return ("metrics", "bind") in config.given or bool(config.alerts.incoming.token)
+    return ("metrics", "bind") in config.explicit_settings or bool(config.alerts.incoming.token)
 
 
 class WebService(Service):

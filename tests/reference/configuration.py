@@ -7,9 +7,8 @@ from typing import Any
 
 import yaml
 
-from supervisor_core.config.document import MAX_DEPTH, MAX_NODES
 from supervisor_core.config.fields import MONTH, WEEK
-from supervisor_core.config.raw import MAX_BYTES
+from supervisor_core.config.raw import MAX_BYTES, MAX_DEPTH, MAX_NODES
 from supervisor_core.config.worker_settings import LAUNCH
 from tests.reference.markdown import code, code_list, fill, table
 from tests.reference.settings import SectionPage, Setting, sections

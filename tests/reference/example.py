@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from supervisor_core.config.models import Settings
+from supervisor_core.config.schema import Settings
 from supervisor_core.config.sections import Section
 from tests.reference.configuration import in_yaml
 from tests.reference.markdown import fill

@@ -13,7 +13,7 @@ from msgspec import Meta
 from msgspec.structs import FieldInfo
 
 from supervisor_core.config.fields import MONTH, TICK, WEEK, SecretUrl
-from supervisor_core.config.models import Settings
+from supervisor_core.config.schema import Settings
 from supervisor_core.config.sections import SecretStr, Section, section_within, settings_of, split_rules
 from tests.reference.markdown import attribute_docs
 

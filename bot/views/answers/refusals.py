@@ -11,7 +11,7 @@ from datetime import timedelta
 from enum import Enum
 
 from bot.views.text import escape
-from supervisor_core.config.names import ON_CALL
+from supervisor_core.config.fields import ON_CALL
 
 MOST, FIRST = 8, 3
 """Up to this many names are listed; of more only the first few, with the number of the rest: a refusal fits into one

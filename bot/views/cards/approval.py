@@ -49,8 +49,8 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import render
 from supervisor_core.common.times import format_span
-from supervisor_core.config.names import ON_CALL
-from supervisor_core.config.slack_settings import DIRECT
+from supervisor_core.config.fields import ON_CALL
+from supervisor_core.config.schema import DIRECT
 from supervisor_core.intake.approvals.observed_state import with_batches
 from supervisor_core.intake.approvals.rules import OPEN, Approval, ApprovalState, Choice, Vote, count_of, to_go_on
 from supervisor_core.intake.rolling.rules import rolling_terms

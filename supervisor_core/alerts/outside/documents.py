@@ -16,7 +16,7 @@ from supervisor_core.alerts.rows import ALERT
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.text import capitalize, sentence
 from supervisor_core.common.times import format_span, to_text
-from supervisor_core.config.alert_settings import Receiver
+from supervisor_core.config.schema import Receiver
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message

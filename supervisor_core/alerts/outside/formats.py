@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from supervisor_core.alerts.rules import Reason
 from supervisor_core.common.text import canonical_json
 from supervisor_core.common.times import from_text
-from supervisor_core.config.alert_settings import (
+from supervisor_core.config.schema import (
     JSON,
     PAGERDUTY,
     NotifyReceiver,

@@ -15,8 +15,8 @@ from supervisor_core.alerts.outside.formats import CLIENT, AlertDocument, cut, i
 from supervisor_core.alerts.outside.transport import LONGEST_SECONDS, SendResult, SendVerdict, judge_answer
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.text import one_line
-from supervisor_core.config.alert_settings import Receiver
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.schema import Receiver
 
 if TYPE_CHECKING:
     from apprise import NotifyBase

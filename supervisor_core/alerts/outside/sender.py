@@ -21,7 +21,7 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
-from supervisor_core.config.alert_settings import Receiver
+from supervisor_core.config.schema import Receiver
 from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.workers.context import DaemonContext

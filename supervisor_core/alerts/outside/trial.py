@@ -14,8 +14,8 @@ from supervisor_core.alerts.outside.transport import SendResult, SendVerdict, at
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import random_id
-from supervisor_core.config.alert_settings import Receiver
 from supervisor_core.config.load import SupervisorConfig
+from supervisor_core.config.schema import Receiver
 from supervisor_core.workers.conditions.rules import Condition, Severity, Target
 
 TARGET = "test"

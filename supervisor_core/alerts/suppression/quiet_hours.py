@@ -26,8 +26,8 @@ from supervisor_core.common import crashpoints
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.time_zones import next_after
 from supervisor_core.common.times import compact
-from supervisor_core.config.alert_settings import DAYS, Maintenance, QuietHours
 from supervisor_core.config.load import SupervisorConfig, grammar_context
+from supervisor_core.config.schema import DAYS, Maintenance, QuietHours
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.conditions.rules import WORKER, Target

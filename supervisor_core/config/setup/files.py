@@ -31,8 +31,8 @@ def write_file(path: Path, text: str, *, replace: bool, mode: int = PRIVATE_FILE
             except FileExistsError:
                 raise FileTaken(f"{path} exists.", remedy="Replace it with --force.") from None
         else:
-            kept = path.stat().st_mode & 0o777 if path.exists() else mode
-            folder.write(path.name, text.encode(), kept)
+            current_mode = path.stat().st_mode & 0o777 if path.exists() else mode
+            folder.write(path.name, text.encode(), current_mode)
     if os.name != "nt" and os.geteuid() == 0 and (owner := path.parent.stat()).st_uid != 0:
         os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
@@ -42,13 +42,13 @@ def add_variables(path: Path, values: Mapping[str, str], comments: Sequence[str]
 
     A comment is added if the file doesn't have it. Its mode becomes 0600, because it holds secrets.
     """
-    there = read_text(path) if path.exists() else ""
-    known, _ = parse_env(there)
+    content = read_text(path) if path.exists() else ""
+    known, _ = parse_env(content)
     added = {name: value for name, value in values.items() if not known.get(name)}
-    lines = [line for line in comments if line not in there.splitlines()]
+    lines = [line for line in comments if line not in content.splitlines()]
     lines += [f"{name}={value}" for name, value in added.items()]
     if lines:
-        before = f"{there.rstrip()}\n" if there.strip() else ""
+        before = f"{content.rstrip()}\n" if content.strip() else ""
         write_file(path, before + "\n".join(lines) + "\n", replace=path.exists())
     if path.exists() and path.stat().st_mode & 0o077:
         with path.open("rb") as written:

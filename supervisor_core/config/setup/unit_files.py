@@ -49,16 +49,16 @@ class UnitSetting(NamedTuple):
 
 def read_settings(text: str, file: str) -> Iterator[UnitSetting]:
     """The assignments in order, with continued lines joined; `UnitSyntaxError` for any other line."""
-    start, held = 0, ""
+    start, continued = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = line.strip()
-        if bare[:1] in ("#", ";") or not (bare or held):
+        if bare[:1] in ("#", ";") or not (bare or continued):
             continue
-        start = start if held else number
+        start = start if continued else number
         if line.endswith("\\"):
-            held += (line if held else line.lstrip())[:-1] + " "
+            continued += (line if continued else line.lstrip())[:-1] + " "
             continue
-        whole, held = (held + line).strip(), ""
+        whole, continued = (continued + line).strip(), ""
         key, equals, value = map(str.strip, whole.partition("="))
         if whole.startswith("[") and whole.endswith("]"):
             continue

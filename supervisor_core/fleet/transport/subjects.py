@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from supervisor_core.common.errors import UsageError
-from supervisor_core.config.names import FLEET_NAME, FLEET_NAME_WORDS
+from supervisor_core.config.fields import FLEET_NAME, FLEET_NAME_WORDS
 
 ROOT = "fleet"
 COMMANDS = "COMMANDS"

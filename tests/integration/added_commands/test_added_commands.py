@@ -19,8 +19,8 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.commands.definitions import DEFINITION_KEY, Extension, Output
 from supervisor_core.common.errors import SupervisorError
-from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.schema import ORIGIN
 from supervisor_core.daemon.handlers import added_handler
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.plugins import CommandCall, CommandResult

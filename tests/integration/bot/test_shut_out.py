@@ -18,7 +18,7 @@ from bot.outbound.slack_api import SlackApi
 from bot.views.blocks import text_message
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
-from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.schema import AccessSettings, SlackSettings
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.store import Ledger
 from tests.support.alerts.delivery import whole_round

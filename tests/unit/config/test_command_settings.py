@@ -12,9 +12,9 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.grammar import parse
 from supervisor_core.common.errors import ConfigError, RefusedError
-from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.diff import compare, in_force
 from supervisor_core.config.load import SupervisorConfig, grammar_context, load_supervisor_config, read_config
+from supervisor_core.config.schema import ORIGIN
 from supervisor_core.jobs.planned_runs import plan_run, would_run
 
 HEAD = """\
@@ -81,50 +81,6 @@ def test_it_runs_in_the_worker_s_folder_with_a_safe_environment_and_its_own_vari
     assert "sesame" not in repr(run)
     assert "sesame-1" in config.secrets
     assert would_run(config, config.worker("North"), command)["would_run"] == "/usr/bin/python3 clear.py --days=7"
-
-
-MISTAKES = [
-    ("  Restart: {argv: [ls]}", "commands.Restart isn't a command's name"),
-    ("  restart: {argv: [ls]}", "commands.restart is a built-in command"),
-    ("  unpause: {argv: [ls]}", "commands.unpause is a built-in command (resume)"),
-    ("  rollback-code: {argv: [ls]}", "commands.rollback-code is a built-in command (rollback)"),
-    ("  schedule: {argv: [ls]}", "commands.schedule is a built-in command"),
-    ("  doctor: {argv: [ls]}", "commands.doctor is a built-in command"),
-    ("  all: {argv: [ls]}", "commands.all means every worker"),
-    ("  north: {argv: [ls]}", "commands.north is also the name of the worker North"),
-    ("  x-y: {argv: ls -l}", "commands.x-y.argv must be a list"),
-    ("  x-y: {argv: []}", "commands.x-y.argv must begin with a program"),
-    ("  x-y: {}", "commands.x-y.argv is missing"),
-    ("  x-y: {argv: [ls], shell: true}", "commands.x-y.shell isn't a setting"),
-    ("  x-y: {argv: [ls, '{days}']}", "commands.x-y.argv[1] has a brace that isn't a placeholder"),
-    ("  x-y: {argv: [ls, '{worker_id}'], runs: host}", "commands.x-y.argv[1] has a brace that isn't a placeholder"),
-    ("  x-y: {argv: ['{a}'], parameters: {a: {}}}", "commands.x-y.argv[0] is the program"),
-    ("  x-y: {argv: [/bin/sh, -c, 'ls {a}'], parameters: {a: {}}}", "commands.x-y.argv[2] would be read by a shell"),
-    ("  x-y: {argv: [ls, '-{a}'], parameters: {a: {}}}", "commands.x-y.argv[1] would let a value choose an option"),
-    ("  x-y: {argv: [ls, '-w{a}'], parameters: {a: {}}}", "commands.x-y.argv[1] would let a value choose an option"),
-    ("  x-y: {argv: [ls, -w, '{a}'], parameters: {a: {}}}", "commands.x-y.argv[2] is left out without a value"),
-    ("  x-y: {argv: [ls, 'a{f}'], parameters: {f: {type: flag}}}", "commands.x-y.argv[1] has a flag"),
-    ("  x-y: {argv: [ls, '${VARIABLE}']}", "commands.x-y.argv[1] has a variable, but arguments are shown"),
-    ("  x-y: {argv: [ls], parameters: {a: {}}}", "commands.x-y.parameters.a isn't used"),
-    ("  x-y: {argv: [ls, '{json}'], parameters: {json: {}}}", "commands.x-y.parameters.json is the name of another"),
-    ("  x-y: {argv: [ls, '{a}'], parameters: {a: {type: number}}}", "commands.x-y.parameters.a needs max"),
-    ("  x-y: {argv: [ls, '{a}'], parameters: {a: {type: choice}}}", "commands.x-y.parameters.a needs choices"),
-    (
-        "  x-y: {argv: [ls, '{a}'], parameters: {a: {pattern: '('}}}",
-        "commands.x-y.parameters.a.pattern isn't a regular",
-    ),
-    ("  x-y: {argv: [ls, '{a}'], parameters: {a: {default: -x}}}", "commands.x-y.parameters.a has an invalid default"),
-    ("  x-y: {argv: [ls], role: admin}", "commands.x-y.role must be one of viewer, operator, approver"),
-    ("  x-y: {argv: [ls], timeout: 4000}", "commands.x-y.timeout must be a number of seconds"),
-]
-
-
-@pytest.mark.parametrize(("commands", "words"), MISTAKES)
-def test_a_mistake_names_its_key_and_its_line(tmp_path: Path, commands: str, words: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        loaded(tmp_path, commands)
-    assert "line 5" in str(refused.value)
-    assert words in str(refused.value)
 
 
 def test_lists_of_people_and_of_approvals_may_name_it(tmp_path: Path) -> None:

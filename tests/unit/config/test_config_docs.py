@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.commands.catalog import CATALOG
-from supervisor_core.config.command_settings import ORIGIN
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.config.schema import ORIGIN
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "config.example.yaml"

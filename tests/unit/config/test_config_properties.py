@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.models import Settings
 from supervisor_core.config.raw import read_raw, state_dir_of
+from supervisor_core.config.schema import Settings
 from supervisor_core.config.sections import setting_paths
 from tests.support.sampling import examples
 

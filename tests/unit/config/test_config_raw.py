@@ -71,7 +71,7 @@ class TestReading:
             ("a: 1\n---\nb: 1\n", "config.yaml line 2, column 1: not valid YAML: a second YAML document starts here;"),
             ("a: !!python/object:os.system x\n", "config.yaml line 1: a has a tag (`!…`); tags aren't allowed"),
             ("a: !secret {b: c}\n", "config.yaml line 1: a has a tag (`!…`); tags aren't allowed"),
-            ("? [a]\n: 1\n", "config.yaml line 1: the document has a list, a mapping or a tag as a"),
+            ("? [a]\n: 1\n", "config.yaml line 1: a key is a list, is a mapping or has a tag;"),
             ("a: &x [*x]\n", "config.yaml line 1: a[0] refers to itself"),
             ("a: *x\n", "config.yaml line 1, column 4: not valid YAML: this alias (*) has no anchor (&) above"),
             ("a: {<<: 3}\n", "config.yaml line 1: a merges (<<) something that isn't a mapping"),

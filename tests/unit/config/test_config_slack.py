@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.errors import ConfigError
-from supervisor_core.config.slack_settings import slack_credentials
+from supervisor_core.config.slack_credentials import slack_credentials
 
 
 def test_nothing_is_required() -> None:

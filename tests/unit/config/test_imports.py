@@ -243,7 +243,7 @@ class TestSupervisord:
     def test_a_folder_without_a_checkout_is_not_named_as_one(self, old: Path) -> None:
         folder = old.parent / "mail"
         folder.mkdir()
-        assert ("workers", "mail-worker-01", "code", "path") not in self.load(old).given
+        assert ("workers", "mail-worker-01", "code", "path") not in self.load(old).explicit_settings
         (folder / ".git").mkdir()
         assert self.load(old).worker("mail-worker-01").code.path == folder
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.common.text import one_line
-from supervisor_core.config.names import worker_id_fault
+from supervisor_core.config.fields import worker_id_fault
 from supervisor_core.config.setup.files import document_text
 
 _VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::[^}]*)?\}"
@@ -62,7 +62,7 @@ class Conversion:
             if exact:
                 raise ConfigError(f"{worker_id} {fault}.")
             worker_id = f"worker-{worker_id}"
-        known, base, number = {each.casefold() for each in self._workers}, worker_id, 1
+        known, base, number = {worker_id.casefold() for worker_id in self._workers}, worker_id, 1
         while worker_id.casefold() in known:
             if exact:
                 raise ConfigError(f"Two files have a worker {name}.", remedy="Import them into two configurations.")

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from supervisor_core.common.errors import ConfigError, SupervisorError
-from supervisor_core.config.models import CORNERSTONE, LAYOUTS
 from supervisor_core.config.problems import as_mapping
 from supervisor_core.config.raw import parse_env, substitute
+from supervisor_core.config.schema import CORNERSTONE, LAYOUTS
 from supervisor_core.config.setup.imports.conversion import Conversion, leaves, quoted, required_variables, word
 from supervisor_core.host import drive_files
 from supervisor_core.host.drive import Drive
@@ -63,13 +63,13 @@ def convert(
             conversion.note(f"{worker_id} runs as pid {pids[worker_id]}. Its command line is copied unchanged.")
         # The worker needs the variables from its environment that no .env near its code sets.
         parents = [Path(worker["cwd"]), *Path(worker["cwd"]).parents]
-        env = _read_env(next((file for each in parents if (file := each / ".env").is_file()), Path()))
+        env = _read_env(next((file for python in parents if (file := python / ".env").is_file()), Path()))
         if names := [name for name in required_variables(document) if name not in env]:
             worker["env"] = {name: f"${{{name}}}" for name in names}
         worker |= {**shared, "restart": {"policy": "always"}, "code": {"path": worker["cwd"]}}
         conversion.add_worker(worker_id, worker, exact=True)
-    left = (key for key, _ in leaves(document) if key not in converted)
-    conversion.note_unconverted(f"{path.name}, which the worker still reads itself", left)
+    unconverted = (key for key, _ in leaves(document) if key not in converted)
+    conversion.note_unconverted(f"{path.name}, which the worker still reads itself", unconverted)
 
 
 def _look_at_drive(conversion: Conversion, root: Path) -> tuple[dict[str, Any], dict[str, int]]:
@@ -113,10 +113,10 @@ def _running_process(worker_id: str, pid: int) -> dict[str, Any] | None:
         return None
     if worker_id not in arguments or not folder or "python" not in Path(executable).name.lower():
         return None
-    named = [str(Path(folder, arguments[0]))] if os.sep in arguments[0] else []
-    pythons = [*named, *_virtual_environments(Path(folder)), shutil.which(arguments[0]) or executable]
-    python = next((each for each in pythons if os.path.realpath(each) == executable), executable)
-    command = ["{python}", *("{worker_id}" if each == worker_id else word(each) for each in arguments[1:])]
+    explicit = [str(Path(folder, arguments[0]))] if os.sep in arguments[0] else []
+    pythons = [*explicit, *_virtual_environments(Path(folder)), shutil.which(arguments[0]) or executable]
+    python = next((python for python in pythons if os.path.realpath(python) == executable), executable)
+    command = ["{python}", *("{worker_id}" if python == worker_id else word(python) for python in arguments[1:])]
     return {"python": quoted(python), "command": command, "cwd": quoted(folder)}
 
 

@@ -24,7 +24,9 @@ UNCONVERTED = ("watch", "cron_restart", "max_memory_restart", "wait_ready", "shu
 
 
 def recognize(document: object) -> bool:
-    return isinstance(document, list) and bool(document) and all("pm2_env" in as_mapping(each) for each in document)
+    return (
+        isinstance(document, list) and bool(document) and all("pm2_env" in as_mapping(process) for process in document)
+    )
 
 
 def convert(conversion: Conversion, processes: Any) -> None:  # noqa: ANN401 (JSON)
@@ -56,7 +58,7 @@ def _worker(conversion: Conversion, name: str, facts: Mapping[str, Any]) -> dict
     delay = facts.get("exp_backoff_restart_delay") or facts.get("restart_delay")
     team = re.sub(r"[^A-Za-z0-9._-]+", "-", str(facts.get("namespace") or "default")).strip("._-")
     return {
-        "command": [word(str(each)) for each in command],
+        "command": [word(str(argument)) for argument in command],
         **folder_settings(facts["pm_cwd"].replace("$", "$$")),
         **({"env": env} if env else {}),
         "stop_signal": "INT",

@@ -49,8 +49,8 @@ def convert(conversion: Conversion, path: Path, text: str) -> None:
     try:
         parser.read_string(text, source=path.name)
         for pattern in (parser.get("include", "files", fallback="") % values).split():
-            place = path.parent / pattern
-            for file in sorted(Path(place.anchor).glob(str(place.relative_to(place.anchor)))):
+            path_pattern = path.parent / pattern
+            for file in sorted(Path(path_pattern.anchor).glob(str(path_pattern.relative_to(path_pattern.anchor)))):
                 parser.read_string(read_text(file), source=str(file))
     except configparser.ParsingError as error:  # its message quotes the line, which may hold a password
         lines = [number for number, _ in getattr(error, "errors", ())] or [getattr(error, "lineno", 0)]
@@ -83,8 +83,8 @@ def _add_program(
     settings = DEFAULTS | {key: value.strip() for key, value in given.items() if value.strip()}
     if not settings["command"]:
         raise ConfigError(f"[{section}] has no command.")
-    if wrong := [key for key in NUMBERS if not re.fullmatch(r"[0-9]{1,6}", settings[key])]:
-        raise ConfigError(f"[{section}] {wrong[0]} must be a whole number.")
+    if faulty := [key for key in NUMBERS if not re.fullmatch(r"[0-9]{1,6}", settings[key])]:
+        raise ConfigError(f"[{section}] {faulty[0]} must be a whole number.")
     count, first, wait, grace = (int(settings[key]) for key in NUMBERS)
     if not 0 < count <= MOST_WORKERS:
         raise ConfigError(f"[{section}] numprocs must be 1 to {MOST_WORKERS}.")
@@ -99,7 +99,7 @@ def _add_program(
             own = _environment(conversion, program, settings["environment"] % values)
             values |= {f"ENV_{name}": value for name, value in own.items()}
             name = settings["process_name"] % values
-            command = [_variables(word(each)) for each in shlex.split(settings["command"] % values)]
+            command = [_variables(word(argument)) for argument in shlex.split(settings["command"] % values)]
             folder = (settings["directory"] or shared.get("directory", "")) % values
         except (KeyError, ValueError, TypeError) as error:
             raise ConfigError(f"[{section}] can't be expanded: {error}.") from None
@@ -109,7 +109,7 @@ def _add_program(
         else:
             conversion.note(f"{name} has no directory. Set cwd to the folder that it runs in now.")
         if env | own:
-            worker["env"] = {each: _variables(value.replace("$", "$$")) for each, value in (env | own).items()}
+            worker["env"] = {argument: _variables(value.replace("$", "$$")) for argument, value in (env | own).items()}
         worker["enabled"] = POLICIES.get(settings["autostart"].lower()) != "never"
         worker |= {"stop_signal": signal if signal in SIGNALS else "TERM", "heartbeat_max_age_seconds": 0}
         worker |= {"stop_timeout_seconds": wait, "start_grace_seconds": grace}
@@ -121,11 +121,11 @@ def _environment(conversion: Conversion, program: str, text: str) -> dict[str, s
     """`KEY=value,KEY2="a value"`, read as supervisord reads it; a secret becomes the mark of a variable."""
     lexer = shlex.shlex(text, posix=True)
     lexer.wordchars += f"/.+-():{_MARK}"
-    words, env = list(lexer), {}
-    for start in range(0, len(words), 4):
-        if len(words) < start + 3 or words[start + 1] != "=":
+    tokens, env = list(lexer), {}
+    for start in range(0, len(tokens), 4):
+        if len(tokens) < start + 3 or tokens[start + 1] != "=":
             raise ValueError('environment must consist of KEY="value" pairs with commas between them')
-        name, value = words[start], words[start + 2]
+        name, value = tokens[start], tokens[start + 2]
         secret = None if _MARK in value else conversion.hide_secret(program, name, value)
         env[name] = f"{_MARK}{secret}{_MARK}" if secret else value
     return env

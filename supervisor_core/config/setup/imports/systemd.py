@@ -66,8 +66,8 @@ class _Unit:
         self._settings: dict[str, list[UnitSetting]] = {}
         for setting in settings:  # an empty assignment resets the list
             self._settings[setting.key] = [*self._settings.get(setting.key, ()), setting] if setting.value else []
-        left = [setting for setting in settings if setting.value and setting.key not in CONVERTED]
-        self._unconverted = [f"{setting.key} ({setting.position})" for setting in left]
+        unconverted = [setting for setting in settings if setting.value and setting.key not in CONVERTED]
+        self._unconverted = [f"{setting.key} ({setting.position})" for setting in unconverted]
         self._env: dict[str, str] = {}  # as the configuration has them
         self._literals = {"": "$"}  # the values of those that aren't secrets, and of $$
 

@@ -13,7 +13,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.definitions import Right
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.schema import AccessSettings, SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 from supervisor_core.intake.approvals.rights import RightsUnknown, host_rights
 

@@ -18,7 +18,7 @@ from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Command
 from supervisor_core.commands.definitions import TargetRule
 from supervisor_core.commands.targets import GrammarContext, resolve
-from supervisor_core.config.slack_settings import AccessSettings, SlackSettings
+from supervisor_core.config.schema import AccessSettings, SlackSettings
 from supervisor_core.config.worker_settings import TeamSettings, WorkerSettings
 
 SAMPLE = 4
