@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from supervisor_core.config.load import load_supervisor_config
     from supervisor_core.daemon.configuration.service import ConfigService
     from supervisor_core.daemon.environment import validate_supervisor_environment
-    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+    from supervisor_core.daemon.reconciler import Reconciler
     from supervisor_core.daemon.services.agent import SupervisorAgent
     from supervisor_core.daemon.single_pass import Supervisor, check_control_flags
     from supervisor_core.diagnosis.reports.handlers import generate_diagnostics, verify_database
@@ -46,7 +46,7 @@ _HOMES = {
     "EventBus": "common.events",
     "FakeWorkerAdapter": "workers.adapter_fake",
     "ProcessWorkerAdapter": "workers.adapter",
-    "Reconciler": "daemon.reconciliation.reconciler",
+    "Reconciler": "daemon.reconciler",
     "Snapshot": "workers.status",
     "Supervisor": "daemon.single_pass",
     "SupervisorAgent": "daemon.services.agent",

@@ -302,7 +302,7 @@ def check_control_flags(inbox_path: str | Path, nas: object, worker_id: str, db:
 def check_watcher_process(worker_id: str, config_path: ConfigPath = None) -> bool:
     """True if a process of the worker runs."""
     host = host_at(config_path)
-    watcher = worker.find_watcher(host.processes, host.drive, host.config, host.config.worker(worker_id))
+    watcher = worker.find_watcher(host, host.config.worker(worker_id))
     return watcher.identity is not None
 
 
@@ -310,7 +310,7 @@ def start_watcher(worker_id: str = WORKER, config_path: ConfigPath = None) -> bo
     """Start the worker; False if it doesn't come up."""
     host = host_at(config_path)
     try:
-        worker.start_watcher(host.processes, host.drive, host.config, host.config.worker(worker_id))
+        worker.start_watcher(host, host.config.worker(worker_id))
     except (SupervisorError, OSError):
         return False
     return True

@@ -77,14 +77,14 @@ class HostConditions(Service):
         """Take over an observation of workers, on the event loop. A stale heartbeat may come from the drive."""
         statuses = list(statuses)
         drive = Target(DRIVE, self._parts.host.config.supervisor.id)
-        unheard = any(not status.observation.heartbeat_known for status in statuses)
+        unheard = any(not status.heartbeat_known for status in statuses)
         if unheard and (self._known or {}).get(drive) is not Condition.DRIVE_UNREACHABLE:
             self.wake()
         for status in statuses:
             for those, belongs in (
                 (
                     self._running,
-                    status.observation.state is WorkerState.RUNNING and status.observation.heartbeat is not None,
+                    status.state is WorkerState.RUNNING and status.heartbeat is not None,
                 ),
                 (self._skewed, is_skewed(status)),
             ):

@@ -143,7 +143,7 @@ def _stop_workers(config: SupervisorConfig) -> list[str]:
             continue
         try:
             with pass_ownership(config.state_dir, worker.id):
-                ended = end_watcher(host.processes, host.drive, config, worker, "supervisor stop --workers")
+                ended = end_watcher(host, worker, "supervisor stop --workers")
         except (SupervisorError, OSError) as error:  # nobody can tell whether it runs: the others end
             problems.append(f"{worker.id} couldn't be stopped: {error}")
             continue

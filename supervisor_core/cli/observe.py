@@ -63,7 +63,7 @@ def observe_status(config_path: str | None, state: str) -> dict[str, Any]:
     host, workers = open_doors(config), []
     for status in observe_workers(host, list(config.workers.values())) if config.workers else []:
         worker = {**status.as_json(), "heartbeat_file": heartbeat_file(config, status.worker)}
-        if status.rests == "" and (reason := finished_reason(config.state_dir, status.worker, status.found)):
+        if not status.inactive_reason and (reason := finished_reason(config.state_dir, status.worker, status.found)):
             worker |= {"fine": True, "health": str(Health.UNKNOWN), "reason": reason}
         workers.append(worker)
     service = {"state": "stopped", "health": "unknown", "reason": "no daemon"}

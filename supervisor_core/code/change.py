@@ -159,9 +159,8 @@ class WorkerRestart:
             self.new_pid = found.identity.pid
         else:
             self.host.progress(f"starting {self.worker.id}")
-            processes, drive, config = self.host.processes, self.host.drive, self.host.config
             try:
-                self.new_pid = start_watcher(processes, drive, config, self.worker, trial=self.reason).pid
+                self.new_pid = start_watcher(self.host, self.worker, trial=self.reason).pid
             except LaunchError as error:
                 self.error, self.exited = str(error), True
             except (SupervisorError, OSError) as error:
@@ -361,7 +360,7 @@ def _look_at_workers(change: Change) -> tuple[list[WorkerRestart], list[WorkerRe
     restarts: list[WorkerRestart] = []
     quarantined: list[WorkerRestart] = []
     for worker in change.checkout.workers:
-        found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
+        found = find_watcher(host, worker, beside=True)
         try:
             check_alone(found)
         except RefusedError as error:

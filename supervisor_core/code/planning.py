@@ -163,7 +163,7 @@ def preview(host: HostContext, command: Command) -> list[CodePlan]:
 
 def worker_now(host: HostContext, worker: WorkerSettings) -> WorkerNow:
     """Describe a worker that a command would affect."""
-    found = find_watcher(host.processes, host.drive, host.config, worker)
+    found = find_watcher(host, worker)
     pause = host.pauses.preview(worker.id)
     busy = ""
     if host.ledger is not None:

@@ -1,1 +1,1 @@
-"""The daemon: composition, services, reconciler, actors, the control door; and the single pass."""
+"""The daemon: composition, services, reconciler, workers, the control door; and the single pass."""

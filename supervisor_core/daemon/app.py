@@ -36,7 +36,7 @@ from supervisor_core.daemon.control.lifecycle import REEXEC
 from supervisor_core.daemon.control.server import ControlServer, handle_stop_signals, stop_answer
 from supervisor_core.daemon.handlers import STOP_LIMIT_SECONDS, stop_seconds
 from supervisor_core.daemon.hosts import LocalHosts
-from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.daemon.reconciler import Program, Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.services.monitoring import record_pause_flag_change
@@ -74,7 +74,7 @@ STOP_MARGIN_SECONDS = 5.0
 FAILED, INTERRUPTED = 1, 130
 
 
-class Application:
+class Application(Program):
     """Runs until asked to stop, by a signal or on the control socket. Workers outlive it."""
 
     def __init__(self, context: DaemonContext) -> None:
@@ -93,20 +93,8 @@ class Application:
             elsewhere=self.blocking,
         )
         self.configuration = ConfigService(config, self.blocking)
-        self._adapter = ProcessWorkerAdapter.of(context)
-        self.reconciler = Reconciler(
-            self.configuration,
-            self._adapter,
-            context=context,
-            blocking=self.blocking,
-            finished=self.job_finished,
-            next_turn=self.wake_workers,
-            progressed=self.job_progressed,
-            resting=self.is_resting,
-            should_stop=self.is_stopping,
-            publish=self.statuses_changed,
-            bus=self.bus,
-        )
+        self._adapter = ProcessWorkerAdapter(context)
+        self.reconciler = Reconciler(self.configuration, self._adapter, program=self)
         self._history = self.configuration.history = ConfigHistory(context, self.reconciler)
         self.configuration.subscribe(self._apply_configuration)
 
@@ -192,7 +180,7 @@ class Application:
                 self.configuration,
                 self._life,
                 self._runtime_file,
-                HeartbeatWatch(context, self.blocking, self.reconciler.managed.healthy, self.reconciler.plan_again),
+                HeartbeatWatch(context, self.blocking, self.reconciler.healthy, self.reconciler.plan_again),
                 self.conditions,
                 self._outputs,
             ]
@@ -274,7 +262,7 @@ class Application:
             laggards += await registry.stop(STOP_MARGIN_SECONDS)
         await self._history.shut_down()
         if self._stops_workers:
-            workers_to_stop = [worker for worker in self.reconciler.managed.workers() if not worker.quarantined]
+            workers_to_stop = [worker for worker in self.reconciler.settings() if not worker.quarantined]
             await asyncio.gather(*(self.blocking(self._stop_worker, worker) for worker in workers_to_stop))
         await self._outputs.finish()
         self._adapter.close()
@@ -334,7 +322,7 @@ class Application:
 
     # The reconciler calls these on the event loop.
 
-    def is_resting(self) -> bool:
+    def monitoring_paused(self) -> bool:
         return self.agent.rests
 
     def is_stopping(self) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -15,20 +14,18 @@ from typing import TYPE_CHECKING, TypedDict
 from supervisor_core.commands.flags import Trust
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.ownership import daemon_ownership
 from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import PRIVATE_FOLDER
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.logging import log as logs
 from supervisor_core.host.open_folder import OpenFolder
 from supervisor_core.host.permissions import why_denied
-from supervisor_core.workers.context import DaemonContext, open_doors, open_drive
+from supervisor_core.workers.context import open_drive
 
 if TYPE_CHECKING:
     from supervisor_core.fleet.hub.ledger import HubLock
     from supervisor_core.storage.store import Ledger
     from supervisor_core.storage.writer import LedgerPlace
-    from supervisor_core.workers.adapter import WorkerAdapter
 
 FOLDERS = ("inbox", "outbox", "logs", "state")
 """The folders that the supervisor itself writes to; the others are for its workers."""
@@ -85,42 +82,6 @@ def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iter
         place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
     with Ledger(place, config.supervisor.id, shares=not config.shared_database_disabled) as ledger:
         yield ledger
-
-
-class OwnHost:
-    """The host of a program that supervises workers without a daemon, and owns the state folder as a daemon does.
-
-    The workers are those of the adapter, or processes of this host. Both calls block.
-    """
-
-    def __init__(self, config: SupervisorConfig, adapter: WorkerAdapter | None) -> None:
-        from supervisor_core.workers.adapter import ProcessWorkerAdapter  # most who import this module need none
-
-        host = open_doors(config)
-        self.context = DaemonContext(replace(host, processes=adapter.processes) if adapter else host)
-        self.adapter = adapter or ProcessWorkerAdapter.of(self.context)
-        self._closes_adapter = adapter is None
-        self._held = ExitStack()
-
-    def acquire(self) -> None:
-        """Own the state folder and open the ledger; `AlreadyRunningError` or `BusyError` where it's in use."""
-        if self.context.opened is not None:
-            return
-        config = self.context.host.config
-        prepare_state_dir(config)
-        with ExitStack() as held:
-            held.enter_context(daemon_ownership(config.state_dir))
-            self.context.opened = held.enter_context(opened_ledger(config))
-            self._held = held.pop_all()
-
-    def release(self) -> None:
-        """Close the ledger and leave the state folder to others. An adapter of ours isn't opened again."""
-        if self.context.opened is None:
-            return
-        if self._closes_adapter:
-            self.adapter.close()
-        self.context.opened = None
-        self._held.close()
 
 
 def flag_trust(config: SupervisorConfig) -> Trust | None:

@@ -16,7 +16,7 @@ from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.conditions import Facts, facts_of
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.daemon.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.monitoring import set_monitoring
 from supervisor_core.daemon.status import statuses_in_motion, watched_workers, worker_documents
@@ -70,11 +70,11 @@ class LocalHosts(Hosts):
 
     async def recent_statuses(self) -> list[WorkerStatus]:
         """Each worker's status of the last moments, with what is being done about it."""
-        statuses = self._reconciler.managed.seen_since(datetime.now(UTC) - RECENT) or await self._observe()
+        statuses = self._reconciler.observed_since(datetime.now(UTC) - RECENT) or await self._observe()
         return statuses_in_motion(self._context, self._reconciler, statuses)
 
     async def versions(self) -> dict[str, str]:
-        return await self._blocking(versions, self._context.host, self._reconciler.managed.workers())
+        return await self._blocking(versions, self._context.host, self._reconciler.settings())
 
     async def newest_output(self, worker_ids: Sequence[str], count: int) -> list[WorkerLog]:
         host = self._context.host
@@ -97,7 +97,7 @@ class LocalHosts(Hosts):
         return watched_workers(self._context, self._reconciler, worker_ids)
 
     def facts(self) -> Facts:
-        workers = self._reconciler.managed.workers()
+        workers = self._reconciler.settings()
         documents = worker_documents(self._context, self._reconciler, self._reconciler.observer.look(workers))
         return facts_of(documents, versions(self._context.host, workers))
 
@@ -122,7 +122,7 @@ class LocalHosts(Hosts):
         called_at = time.monotonic()
         async with self._observing:
             if self._observed_at < called_at:
-                observed_at, workers = time.monotonic(), self._reconciler.managed.workers()
+                observed_at, workers = time.monotonic(), self._reconciler.settings()
                 self._statuses = await self._blocking(self._reconciler.observer.look, workers)
                 self._observed_at = observed_at
             return self._statuses

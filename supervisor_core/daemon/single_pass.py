@@ -29,8 +29,8 @@ from supervisor_core.daemon.environment import (
     validate_supervisor_environment,
 )
 from supervisor_core.daemon.execution import OutcomeNotWritten, RetryLimit, execute
+from supervisor_core.daemon.orphans import unblock_worker
 from supervisor_core.daemon.ownership import BusyError, pass_ownership
-from supervisor_core.daemon.reconciliation.unconfigured_workers import unblock_worker
 from supervisor_core.daemon.services.forwarder import send_now
 from supervisor_core.daemon.services.monitoring import record_pause_flag_change
 from supervisor_core.daemon.services.retention import sweep
@@ -53,7 +53,7 @@ from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
 from supervisor_core.workers.restarts.history import finished_reason
 from supervisor_core.workers.restarts.limits import note_start, restarts_count
-from supervisor_core.workers.status import ActualState, DesiredState, WorkerStatus
+from supervisor_core.workers.status import DesiredState, WorkerStatus
 from supervisor_core.workers.worker import find_watcher, start_watcher
 
 INTERRUPTED = 130
@@ -229,7 +229,7 @@ class Supervisor:
         deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
         while True:
             status = self.observe()
-            frozen = status.observation.frozen_seconds
+            frozen = status.frozen_seconds
             if frozen is None or frozen >= FROZEN_SECONDS or self._stop_request or time.monotonic() >= deadline:
                 return status
             time.sleep(min(LOOK_AGAIN_SECONDS, FROZEN_SECONDS - frozen))
@@ -239,20 +239,20 @@ class Supervisor:
         worker, config = self.worker, self.config
         quarantined = worker.quarantined or status.quarantine is not None
         desired = DesiredState("", worker.enabled, quarantined, status.pause is not None)
-        actual = ActualState(status.observation.state, ended=bool(self._finished_reason(status)))
-        if plan({worker.id: desired}, {worker.id: actual}, datetime.now(UTC))[worker.id].kind is not ActionKind.START:
+        action = plan({worker.id: desired}, {worker.id: status}, datetime.now(UTC))[worker.id]
+        if action.kind is not ActionKind.START or self._finished_reason(status):
             return
         with checkout_shared(self.host, worker, wait=False) as is_ours:
             # Whoever changes its code has stopped it, and starts it. The observation may have missed a flag.
             if not is_ours or self.host.pauses.read(worker.id) is not None:
                 return
-            process = find_watcher(self.host.processes, self.host.drive, config, worker)
+            process = find_watcher(self.host, worker)
             if process.identity is None:
                 check_alone(process)
                 # An ordered end means that our stop was interrupted, not that the worker exited on its own.
                 if not process.ordered and restarts_count(self.host.drive):
                     note_start(config.state_dir, worker, datetime.now(UTC))
-                start_watcher(self.host.processes, self.host.drive, config, worker, process)
+                start_watcher(self.host, worker, process)
                 self.findings.actions.append("started")
 
     def _finished_reason(self, status: WorkerStatus) -> str:

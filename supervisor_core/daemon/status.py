@@ -21,11 +21,10 @@ from supervisor_core.common.times import to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.daemon import ownership
 from supervisor_core.daemon.configuration.service import ConfigService
-from supervisor_core.daemon.reconciliation.actor import WorkerActor
-from supervisor_core.daemon.reconciliation.managed_worker import ManagedWorker
-from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.daemon.reconciler import Reconciler
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
+from supervisor_core.daemon.worker import Worker
 from supervisor_core.host.process_facts.identity import identify
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.storage.store import Ledger
@@ -88,7 +87,7 @@ def worker_documents(
     parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
 ) -> list[dict[str, Any]]:
     """Each worker as it was just seen, with what its actor does and waits for."""
-    changing, now, documents = reconciler.managed.changing_code(), datetime.now(UTC), []
+    changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
     muted = _muted(parts.ledger, now)
     for seen in looked:
         document = seen.as_json()
@@ -96,7 +95,7 @@ def worker_documents(
         hush = muted.get(seen.worker.id) or muted.get(EVERYTHING.id)
         if hush is not None:
             document |= {"muted_until": to_text(hush.ends_at), "muted_for": str(hush.kind)}
-        actor = reconciler.actor(seen.worker.id)
+        actor = reconciler.workers.get(seen.worker.id)
         noted = starts.read_starts(parts.host.config.state_dir, seen.worker.id)
         if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:
             words = "running, but no longer in the configuration"
@@ -116,13 +115,13 @@ def worker_documents(
             }
         elif document["pid"] is None:
             document |= _waiting(actor)
-        elif actor.operations.error:
-            words = f"running with older settings, because it can't start with the new ones: {actor.operations.error}"
+        elif actor.start_error:
+            words = f"running with older settings, because it can't start with the new ones: {actor.start_error}"
             document |= {"fine": False, "reason": words}
         if actor.problem:
             document |= {"fine": False, "reason": actor.problem}
-        document["start_error"] = actor.operations.error
-        document["last_error"] = actor.operations.error or _crash(reconciler.managed[seen.worker.id])
+        document["start_error"] = actor.start_error or None
+        document["last_error"] = actor.start_error or _crash(actor)
         documents.append(document)
     return documents
 
@@ -131,19 +130,19 @@ def statuses_in_motion(
     parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
 ) -> list[WorkerStatus]:
     """The same workers, with what is being done about them: one that is just being started isn't missing."""
-    changing, told = reconciler.managed.changing_code(), []
+    changing, told = reconciler.changing_code(), []
     for seen in looked:
-        actor = reconciler.actor(seen.worker.id)
+        actor = reconciler.workers.get(seen.worker.id)
         moving = _moving(parts, actor, seen, changing) if actor is not None else None
         told.append(seen if moving is None else seen.under_way(moving))
     return told
 
 
 def _moving(
-    parts: DaemonContext, actor: WorkerActor, seen: WorkerStatus, changing: Iterable[WorkerSettings]
+    parts: DaemonContext, actor: Worker, seen: WorkerStatus, changing: Iterable[WorkerSettings]
 ) -> WorkerState | None:
     """The operation in progress on a worker, by its actor or a code change; None without one."""
-    moving = actor.moving if actor.planned or _will_be_started(seen) else None
+    moving = actor.next_state if actor.planned or _will_be_started(seen) else None
     if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
         return WorkerState.STOPPING
     return moving
@@ -160,21 +159,21 @@ def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
 def _will_be_started(seen: WorkerStatus) -> bool:
     """True if the first plan of a starting daemon will start the worker."""
     rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
-    return seen.observation.state is WorkerState.STOPPED and not rests
+    return seen.state is WorkerState.STOPPED and not rests
 
 
-def _crash(managed: ManagedWorker) -> str | None:
+def _crash(actor: Worker) -> str | None:
     """The crash from which the worker hasn't come back; None if it runs, was stopped, or ended well."""
-    decision = managed.actor.decision
+    decision = actor.decision
     if decision is None or decision.reason is RestartReason.ENDED_WELL:
         return None
-    return managed.exit_text or decision.lasting_words
+    return actor.exit_text or decision.lasting_words
 
 
-def _waiting(actor: WorkerActor) -> dict[str, Any]:
+def _waiting(actor: Worker) -> dict[str, Any]:
     """Say why a worker that exited isn't running right now."""
     decision = actor.decision
-    if decision is None or actor.lifecycle.quarantined:
+    if decision is None or actor.quarantine is not None:
         return {}
     if decision.what is Next.WAIT:
         due = to_text(decision.due_at) if decision.due_at else None
@@ -204,7 +203,7 @@ def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -
         seen.verdict.health,
         seen.verdict.fine if runs else bool(document["fine"]),
         _at_rest(seen) or (seen.verdict.reason if runs else str(document["reason"])),
-        started_at=seen.observation.started_at,
+        started_at=seen.started_at,
         paused=seen.pause is not None,
         wanted=seen.worker.enabled and not seen.worker.quarantined,
         given_up=seen.quarantine is not None,

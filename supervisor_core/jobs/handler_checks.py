@@ -97,7 +97,7 @@ def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     log = worker_log(host.config, worker)
     if problem := _log_problem(log):
         raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move or delete it.")
-    check_places(host.drive, host.config, worker)
+    check_places(host, worker)
     cause, _ = why_denied(worker.cwd, os.X_OK)
     if cause:
         raise LaunchError(

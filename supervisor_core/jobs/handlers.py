@@ -52,7 +52,7 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
     if worker.quarantined:
         return left_alone(host, job, worker) or Outcome.failed(f"{worker.id} wasn't paused. {start_objection(worker)}")
     earlier = host.pauses.read(worker.id)
-    before = find_watcher(host.processes, host.drive, host.config, worker)
+    before = find_watcher(host, worker)
     if earlier and is_stopped(before):
         return Outcome.done(already_paused=True, message=f"{worker.id} is already {earlier}", **earlier.facts())
     note = one_line(str(job.params.get(NOTE_KEY) or ""), LONGEST_SAID)
@@ -63,7 +63,7 @@ def pause_watcher(host: HostContext, job: Job) -> Outcome:
         details["drive"] = f"The pause is in effect. Its flag is written once the drive is back. {written.problem}"
     if before.identity:
         host.progress(f"stopping {worker.id} (pid {before.identity.pid})")
-    ended = end_watcher(host.processes, host.drive, host.config, worker, stop_reason(job))
+    ended = end_watcher(host, worker, stop_reason(job))
     message = f"{worker.id} is paused"
     details = {"message": message, **stop_details(ended.report), **details}
     if ended.copies:
@@ -83,7 +83,7 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
     If it can't be started, or may run unnoticed, the pause stays. A person's resume also ends its quarantine.
     """
     worker = host.config.worker(job.worker_id)
-    found = find_watcher(host.processes, host.drive, host.config, worker)
+    found = find_watcher(host, worker)
     if found.stuck:
         return Outcome.failed(
             f"{worker.id} is stuck: processes of an earlier stop are still running. Pause it again first."
@@ -109,7 +109,7 @@ def resume_watcher(host: HostContext, job: Job) -> Outcome:
     host.progress(f"starting {worker.id}")
     start_begun = time.monotonic()
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker, found, overtaken=host.overtaken)
+        started = start_watcher(host, worker, found)
     except (SupervisorError, OSError) as error:
         ended = "quarantined" if details.get("was_quarantined") else "paused" if details["was_paused"] else ""
         subject = f"{worker.id} is no longer {ended}, but" if ended else worker.id
@@ -142,7 +142,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     is quarantined, disabled, or couldn't be started again keeps running: that's better than nothing.
     """
     worker = host.config.worker(job.worker_id)
-    found = find_watcher(host.processes, host.drive, host.config, worker, beside=True)
+    found = find_watcher(host, worker, beside=True)
     old_pid = found.identity.pid if found.identity else None
     pause = host.pauses.read(worker.id)
     reason = (
@@ -176,7 +176,7 @@ def restart_watcher(host: HostContext, job: Job) -> Outcome:
     host.progress(f"starting {worker.id}")
     start_begun = time.monotonic()
     try:
-        started = start_watcher(host.processes, host.drive, host.config, worker, overtaken=host.overtaken)
+        started = start_watcher(host, worker)
     except (SupervisorError, OSError) as error:
         before = "was stopped, but" if old_pid is not None else "wasn't running and"
         return Outcome.failed(  # the error, which may be long, comes last

@@ -8,13 +8,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.common.text import nearest
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.host.drive import Drive
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.processes.exits import ExitWatch
 from supervisor_core.processes.finding import FoundWorker, Presence
@@ -47,7 +45,6 @@ class WorkerAdapter(ABC):
     """
 
     processes: HostProcesses
-    """The processes of the workers, for observers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,18 +56,15 @@ class WorkerAdapter(ABC):
     @abstractmethod
     def start(self, worker_id: str, looked: FoundWorker | None = None, *, waits: bool = True) -> ProcessIdentity:
         """Start it and, if it `waits`, check that it's alive after its grace period. Leftovers of an earlier run are
-        stopped first.
-
-        `looked` is the result of a `search` that the caller just made, and saves another one.
+        stopped first. `looked` is the result of a `search` that the caller just made.
 
         `RefusedError` if it, or a part of it, may be running; `LaunchError` if it ended within its grace period.
         """
 
     @abstractmethod
     def stop(self, worker_id: str, why: str = "") -> StopReport:
-        """Stop all its processes. Stopping a stopped worker succeeds; the report names survivors.
+        """Stop all its processes; `why` is on record before the first signal. The report names survivors.
 
-        `why` is on record before the first signal.
         `RefusedError` if it's unknown whether it runs; then nothing was signalled.
         """
 
@@ -84,30 +78,33 @@ class WorkerAdapter(ABC):
 
     def states(self) -> dict[str, FoundWorker]:
         """Observe each of these workers."""
-        return {worker.id: self.state(worker.id) for worker in self._all()}
+        self._check_open()
+        return {worker_id: self.state(worker_id) for worker_id in list(self._workers)}
 
     def start_all(self) -> dict[str, ProcessIdentity | Exception]:
         """Start the stopped workers, several at a time. Returns for each its process, or the error.
 
         Workers that the configuration disables or quarantines are left alone.
         """
+        self._check_open()
 
-        def start(worker: WorkerSettings) -> ProcessIdentity | Exception | None:
+        def start(worker_id: str) -> ProcessIdentity | Exception | None:
             try:
-                looked = self.search(worker.id)
-                return None if looked.identity else self.start(worker.id, looked)
+                looked = self.search(worker_id)
+                return None if looked.identity else self.start(worker_id, looked)
             except Exception as error:  # noqa: BLE001 (one that fails is an answer, and keeps no other from starting)
                 return error
 
-        workers = [worker for worker in self._all() if worker.enabled and not worker.quarantined]
+        settings = list(self._workers.values())
+        ids = [worker.id for worker in settings if worker.enabled and not worker.quarantined]
         with ThreadPoolExecutor(CONCURRENT_STARTS, thread_name_prefix="start-all") as threads:
-            results = threads.map(start, workers)
-            return {worker.id: result for worker, result in zip(workers, results, strict=True) if result is not None}
+            results = zip(ids, threads.map(start, ids), strict=True)
+            return {worker_id: result for worker_id, result in results if result is not None}
 
     def add(self, worker: WorkerSettings) -> None:
         """Add this worker, or update its settings. Starts nothing."""
+        self._check_open()
         with self._lock:
-            self._check_open()
             self._workers[worker.id] = worker
 
     def remove(self, worker_id: str) -> StopReport:
@@ -120,11 +117,10 @@ class WorkerAdapter(ABC):
         return report
 
     def worker(self, worker_id: str) -> WorkerSettings:
-        with self._lock:
-            self._check_open()
-            worker = self._workers.get(worker_id)
-            ids = tuple(self._workers)
+        self._check_open()
+        worker = self._workers.get(worker_id)
         if worker is None:
+            ids = tuple(self._workers)
             near = nearest(worker_id, ids)
             hint = f"Did you mean {near}?" if near else f"Workers: {', '.join(ids) or 'none'}."
             raise UsageError(f"Unknown worker {worker_id!a}. {hint}")
@@ -136,28 +132,22 @@ class WorkerAdapter(ABC):
         It covers processes that an observation or a start here has seen running, whoever started or ended them. A slow
         subscriber delays the others.
         """
-        with self._lock:
-            self._check_open()
-            number = next(self._numbers)
-            self._subscribers[number] = on_exit
-            return number
+        self._check_open()
+        number = next(self._numbers)
+        self._subscribers[number] = on_exit
+        return number
 
     def unsubscribe(self, subscription: int) -> None:
-        """Remove a subscriber; a missing one is fine."""
-        with self._lock:
-            self._subscribers.pop(subscription, None)
+        self._subscribers.pop(subscription, None)
 
     def close(self) -> None:
         """Report no more exits. The workers continue."""
-        with self._lock:
-            self._closed = True
-            self._subscribers.clear()
+        self._closed = True
+        self._subscribers.clear()
 
     def report_exit(self, ended: WorkerEnded) -> None:
         """Call every subscriber. One that raises is logged, and the others are still called."""
-        with self._lock:
-            subscribers = tuple(self._subscribers.items())
-        for number, on_exit in subscribers:
+        for number, on_exit in list(self._subscribers.items()):
             if number not in self._subscribers:  # gone since
                 continue
             try:
@@ -165,73 +155,53 @@ class WorkerAdapter(ABC):
             except Exception:
                 log.exception("a subscriber to the exit of %s failed", ended.worker_id)
 
-    def _all(self) -> tuple[WorkerSettings, ...]:
-        with self._lock:
-            self._check_open()
-            return tuple(self._workers.values())
-
     def _check_open(self) -> None:
         if self._closed:
             raise RefusedError("The supervisor is shutting down. Its workers keep running.")
 
 
 class ProcessWorkerAdapter(WorkerAdapter):
-    """Workers as processes of this host. The kernel reports their exits.
+    """Workers as processes of this host. The kernel reports their exits."""
 
-    `config` returns the current configuration and is called each time.
-    """
-
-    def __init__(self, processes: HostProcesses, drive: Drive, config: Callable[[], SupervisorConfig]) -> None:
+    def __init__(self, context: DaemonContext) -> None:
         super().__init__()
-        self.processes = processes
-        self._drive = drive
-        self._config = config
+        self.processes = context.host.processes
+        self._context = context
         self._exits = ExitWatch(self._on_exit)
         self._watched: dict[ProcessIdentity, str] = {}
         """The worker of each process. Entries are set and removed in one operation, so no lock is needed."""
         self._ended: dict[str, ProcessIdentity] = {}
         """The newest exit of each worker: an observation from before it doesn't report it again."""
 
-    @classmethod
-    def of(cls, context: DaemonContext) -> Self:
-        """Create the adapter of this host."""
-        return cls(context.host.processes, context.host.drive, lambda: context.host.config)
-
     def start(self, worker_id: str, looked: FoundWorker | None = None, *, waits: bool = True) -> ProcessIdentity:
-        """Start it; with `waits`, check that it is alive after its grace period. A running one is refused."""
         worker = self.worker(worker_id)
         try:
-            identity = start_watcher(self.processes, self._drive, self._config(), worker, looked, waits=waits)
+            identity = start_watcher(self._context.host, worker, looked, waits=waits)
         except RefusedError:
-            self.state(worker_id)
+            self.state(worker_id)  # its exit is reported as well
             raise
         self._watch(worker_id, identity)
         return identity
 
     def stop(self, worker_id: str, why: str = "") -> StopReport:
-        """Stop all its processes with its added settings, whether or not it's in the configuration."""
         return stop_watcher_gracefully(self.processes, self.worker(worker_id), why)
 
     def state(self, worker_id: str) -> FoundWorker:
-        """Observe it, and watch the found process."""
-        return self._observe(lambda worker: self.processes.find(worker.id), worker_id)
+        worker = self.worker(worker_id)
+        return self._observe(worker_id, lambda: self.processes.find(worker.id))
 
     def search(self, worker_id: str) -> FoundWorker:
-        """Search all processes for it, and watch the found one."""
-        return self._observe(
-            lambda worker: find_watcher(self.processes, self._drive, self._config(), worker, beside=True),
-            worker_id,
-        )
+        worker = self.worker(worker_id)
+        return self._observe(worker_id, lambda: find_watcher(self._context.host, worker, beside=True))
 
     def close(self) -> None:
-        """Stop watching processes. The workers continue."""
         super().close()
         self._exits.close()
 
-    def _observe(self, find: Callable[[WorkerSettings], FoundWorker], worker_id: str) -> FoundWorker:
-        worker = self.worker(worker_id)
+    def _observe(self, worker_id: str, find: Callable[[], FoundWorker]) -> FoundWorker:
+        """Observe it, and watch the found process."""
         try:
-            found = find(worker)
+            found = find()
         except OSError as error:
             reason = f"{worker_id} can't be checked: {error}."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)

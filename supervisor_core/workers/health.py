@@ -1,14 +1,17 @@
-"""The health of a worker, decided purely from an observation and one `now`; only known facts count against it."""
+"""The health of a worker, decided purely from its status and one `now`; only known facts count against it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from supervisor_core.common.text import one_line
 from supervisor_core.common.times import format_span, require_aware
+
+if TYPE_CHECKING:
+    from supervisor_core.workers.status import WorkerStatus
 
 HEARTBEAT_EXAMPLE = '{"status": "running", "utc": "2026-02-05T14:30:00Z"}'
 """The least that a heartbeat file must have; `utc` is the time of writing."""
@@ -76,39 +79,6 @@ class Heartbeat(NamedTuple):
     """The time of its last progress; None if it has no work or doesn't report it."""
 
 
-class Observation(NamedTuple):
-    """The facts that decide a worker's health."""
-
-    state: WorkerState
-    paused: bool = False
-    enabled: bool = True
-    quarantined: bool = False
-    """Quarantined in the configuration: if it runs, it continues, and isn't started again."""
-    quarantine: str = ""
-    unverifiable: str = ""
-    """Why it's unknown whether it runs, and what to do; empty if it's known."""
-    frozen_seconds: float | None = None
-    """The time since when it's known to be stopped by a signal; None if it isn't."""
-    started_at: datetime | None = None
-    resumed_at: datetime | None = None
-    """The end of its last pause; None if it was never paused."""
-    heartbeat: Heartbeat | None = None
-    heartbeat_file: str = ""
-    """The file that it must replace regularly; empty if no heartbeat is expected."""
-    heartbeat_known: bool = True
-    max_age_seconds: float = 300.0
-    """0 if no heartbeat is expected."""
-    pid: int | None = None
-    others: tuple[int, ...] = ()
-    """Further processes that look like the same worker."""
-    probe_failing: str = ""
-    """The failing probe and its failure, in words; empty if all pass or there are none."""
-    lag_seconds: float = 0.0
-    """The recent time in which nothing was scheduled here: the host was suspended or too busy, or we were stopped."""
-    failed_after_seconds: float = 0.0
-    """The length of the short run that its process follows automatically; 0 if that was a long run, or none."""
-
-
 class Verdict(NamedTuple):
     """A word for programs, a reason for people, and whether it needs attention."""
 
@@ -147,7 +117,7 @@ def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = Non
     )
 
 
-def health(seen: Observation, now: datetime) -> Verdict:
+def health(seen: WorkerStatus, now: datetime) -> Verdict:
     """The health of a worker, decided here alone."""
     if seen.state is not WorkerState.RUNNING:
         return _not_running(seen)
@@ -164,7 +134,7 @@ def health(seen: Observation, now: datetime) -> Verdict:
     return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
 
 
-def progressed_at(seen: Observation) -> datetime | None:
+def progressed_at(seen: WorkerStatus) -> datetime | None:
     """The time from which missing progress counts; None if it has no work or doesn't report progress.
 
     The time before its start and during a pause doesn't count.
@@ -180,11 +150,16 @@ def is_watcher_healthy(
 ) -> bool:
     """True if a running worker with this heartbeat, as a value or as it was read, is healthy."""
     beat = heartbeat if heartbeat is None or isinstance(heartbeat, Heartbeat) else read_heartbeat(heartbeat)
-    seen = Observation(WorkerState.RUNNING, heartbeat=beat, max_age_seconds=max_age_seconds)
+    from supervisor_core.config.worker_settings import WorkerSettings  # late: a status knows its health
+    from supervisor_core.processes.finding import FoundWorker, Presence
+    from supervisor_core.workers.status import WorkerStatus
+
+    worker = WorkerSettings(command=("",), heartbeat_max_age_seconds=max_age_seconds)
+    seen = WorkerStatus(worker, now, WorkerState.RUNNING, FoundWorker("", Presence.RUNNING), heartbeat=beat)
     return _by_heartbeat(seen, now).health is Health.HEALTHY
 
 
-def _not_running(seen: Observation) -> Verdict:
+def _not_running(seen: WorkerStatus) -> Verdict:
     if seen.state is WorkerState.STUCK:
         return Verdict(Health.UNKNOWN, seen.unverifiable or "some of its processes can't be killed", False)
     if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
@@ -201,7 +176,7 @@ def _not_running(seen: Observation) -> Verdict:
     return Verdict(Health.MISSING, "not running, but should be", False)
 
 
-def _running(seen: Observation, now: datetime) -> Verdict:
+def _running(seen: WorkerStatus, now: datetime) -> Verdict:
     frozen = seen.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
         reason = f"stopped by a signal for {frozen:.0f} s; SIGCONT resumes it"
@@ -222,7 +197,7 @@ def _running(seen: Observation, now: datetime) -> Verdict:
     return verdict._replace(reason=f"{verdict.reason}; stopped by a signal for {frozen:.0f} s")
 
 
-def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
+def _by_heartbeat(seen: WorkerStatus, now: datetime) -> Verdict:
     beat, limit = seen.heartbeat, seen.max_age_seconds
     if beat is None or beat.at is None:
         return _without_beat(seen, now, "no heartbeat")
@@ -257,7 +232,7 @@ def _by_heartbeat(seen: Observation, now: datetime) -> Verdict:
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
 
 
-def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
+def _without_beat(seen: WorkerStatus, now: datetime, missing: str) -> Verdict:
     """The verdict without a heartbeat: it has as much time as a heartbeat may be old."""
     if seen.started_at is None:
         return Verdict(Health.MISSING, missing, False)
@@ -271,7 +246,7 @@ def _without_beat(seen: Observation, now: datetime, missing: str) -> Verdict:
     return Verdict(Health.MISSING, f"{missing} since it started {format_span(lived)} ago", False)
 
 
-def _is_its_own(seen: Observation, beat: Heartbeat, at: datetime, now: datetime) -> bool:
+def _is_its_own(seen: WorkerStatus, beat: Heartbeat, at: datetime, now: datetime) -> bool:
     """True if this process wrote the heartbeat, and not an earlier one. The time decides.
 
     A different PID proves nothing: a child may write it (on Windows, we start the launcher of a venv, and Python is its
@@ -303,7 +278,7 @@ def _one_line(value: object) -> str:
         return "something that can't be shown"
 
 
-def hangs(seen: Observation, now: datetime) -> str:
+def hangs(seen: WorkerStatus, now: datetime) -> str:
     """Why this running worker counts as hung, in words; empty if it doesn't, or if that's unknown.
 
     A paused worker never counts as hung. While the drive is away, only a process that is stopped by a signal does: the

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
@@ -17,7 +16,7 @@ from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import age_seconds
 from supervisor_core.processes.finding import FoundWorker, Presence, Scan, scan_processes
 from supervisor_core.workers.context import HostContext
-from supervisor_core.workers.health import Heartbeat, Observation, WorkerState
+from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file, last_beats
 from supervisor_core.workers.pauses import Pause, read_flags
 from supervisor_core.workers.status import WorkerStatus
@@ -91,59 +90,56 @@ def observe_workers(
         pause = host.pauses.look(worker.id, flag, flag_known=known)
         quarantine = host.quarantines.read(worker.id)
         try:
-            found = adopt_watcher(
-                host.processes, host.drive, config, worker, beat, beside=beside, scan=scan, thorough=False
-            )
+            found = adopt_watcher(host, worker, beat, beside=beside, scan=scan, thorough=False)
         except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
             found = check_watcher_process(host.processes, worker)
-        identity, record, state = found.identity, found.record, process_state(found)
+        state = process_state(found)
         if state is WorkerState.STOPPED and (worker.quarantined or quarantine):  # one that somebody started is running
             state = WorkerState.QUARANTINED
-        started_at = None
-        if record and record.started_at:
-            started_at = datetime.fromisoformat(record.started_at)
-        elif identity:  # by the kernel, if the starter ended before recording it
-            started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(identity.start))
         if beat is not None:  # a worker may repeat its environment, and its words go to logs, tables and people
             secrets = config.secrets
             status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
             beat = beat._replace(status=status, error=error, hostname=hostname)
-        frozen = identity if found.life is Liveness.FROZEN else None
-        observation = Observation(
-            state=state,
-            quarantined=worker.quarantined,
-            quarantine=quarantine.words if quarantine else "",
-            unverifiable=found.reason if found.presence is Presence.UNVERIFIABLE else "",
-            others=found.others if identity is not None else (),
-            paused=pause is not None,
-            enabled=worker.enabled,
-            frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
-            started_at=started_at,
-            resumed_at=None if pause else host.pauses.changed_at(worker.id),
-            heartbeat=beat,
-            heartbeat_file=heartbeat_file(config, worker) or "",
-            heartbeat_known=known,
-            max_age_seconds=worker.heartbeat_max_age_seconds,
-            pid=identity.pid if identity else None,
-            probe_failing=probes(worker.id, identity) if probes and identity else "",
-            lag_seconds=lag(worker.heartbeat_max_age_seconds) if lag else 0.0,
+        configured = config.workers.get(worker.id)
+        if configured is None:
+            inactive_reason = "no longer in the configuration"
+        elif pause is not None:
+            inactive_reason = str(pause)
+        elif not configured.enabled:
+            inactive_reason = "not enabled in the configuration"
+        else:
+            inactive_reason = "quarantined in the configuration" if configured.quarantined else ""
+        frozen = found.identity if found.life is Liveness.FROZEN else None
+        statuses.append(
+            WorkerStatus(
+                worker,
+                now,
+                state,
+                found,
+                pause,
+                quarantine,
+                inactive_reason,
+                started_at=started_at(found),
+                resumed_at=None if pause else host.pauses.changed_at(worker.id),
+                frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
+                heartbeat=beat,
+                heartbeat_file=heartbeat_file(config, worker) or "",
+                heartbeat_known=known,
+                probe_failing=probes(worker.id, found.identity) if probes and found.identity else "",
+                lag_seconds=lag(worker.heartbeat_max_age_seconds) if lag else 0.0,
+                pause_differs=known and host.pauses.differs(worker.id, flag),
+            )
         )
-        differs = known and host.pauses.differs(worker.id, flag)
-        rests = _inactive_reason(config, worker.id, pause)
-        statuses.append(WorkerStatus(worker, now, observation, found, pause, quarantine, differs, rests))
     return statuses
 
 
-def _inactive_reason(config: SupervisorConfig, worker_id: str, pause: Pause | None) -> str:
-    """Why it shouldn't run; empty if it should."""
-    worker = config.workers.get(worker_id)
-    if worker is None:
-        return "no longer in the configuration"
-    if pause is not None:
-        return str(pause)
-    if not worker.enabled:
-        return "not enabled in the configuration"
-    return "quarantined in the configuration" if worker.quarantined else ""
+def started_at(found: FoundWorker) -> datetime | None:
+    """When its process was started; None without one on record."""
+    if found.record and found.record.started_at:
+        return datetime.fromisoformat(found.record.started_at)
+    if found.identity:  # by the kernel, if the starter ended before recording it
+        return datetime.now(UTC) - timedelta(seconds=age_seconds(found.identity.start))
+    return None
 
 
 def _read_drive(

@@ -1,26 +1,25 @@
-"""The state of the workers: `WorkerStatus`, one observed worker, and `Snapshot`, all workers at one moment.
+"""The state of the workers: `WorkerStatus`, one worker at one moment, and `Snapshot`, all of them.
 
-All values are immutable. Planning, status output, alerts and explanations read the same `WorkerStatus`; a snapshot is
-replaced by one assignment, so any thread may read it.
+All values are immutable, so any thread may read them. The planner, `status`, Slack, alerts and metrics read the same.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from supervisor_core.common.times import require_aware, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.processes.finding import FoundWorker
-from supervisor_core.workers.health import Health, Observation, Verdict, WorkerState, hangs, health
+from supervisor_core.processes.finding import FoundWorker, Presence
+from supervisor_core.workers.health import Heartbeat, Verdict, WorkerState, hangs, health
 from supervisor_core.workers.heartbeats.files import in_words
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts.limits import Quarantine
-from supervisor_core.workers.restarts.policy import RestartDecision
+from supervisor_core.workers.restarts.policy import Next, RestartDecision
 
 
 class ProcessEnd(NamedTuple):
@@ -32,36 +31,96 @@ class ProcessEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """One observed worker. The daemon adds the facts that its actor knows."""
+    """One worker as it was seen. In the daemon, its `Worker` adds what it does about it."""
 
     worker: WorkerSettings
     at: datetime
-    observation: Observation
+    state: WorkerState
     found: FoundWorker
     pause: Pause | None = None
     quarantine: Quarantine | None = None
-    pause_differs: bool = False
-    """True if somebody changed its pause flag by hand, so that its actor must check it."""
-    rests: str = ""
+    inactive_reason: str = ""
     """Why it shouldn't run, in words; empty if it should."""
-    stage: WorkerState | None = None
-    """Its state including the current activity; None without an actor."""
+    started_at: datetime | None = None
+    resumed_at: datetime | None = None
+    """The end of its last pause; None if it was never paused."""
+    frozen_seconds: float | None = None
+    """The time since when it's known to be stopped by a signal; None if it isn't."""
+    heartbeat: Heartbeat | None = None
+    heartbeat_file: str = ""
+    """The file that it must replace regularly; empty if no heartbeat is expected."""
+    heartbeat_known: bool = True
+    probe_failing: str = ""
+    """The failing probe and its failure, in words; empty if all pass or there are none."""
+    lag_seconds: float = 0.0
+    """The recent time in which nothing was scheduled here: the host was suspended or too busy, or we were stopped."""
+    pause_differs: bool = False
+    """True if somebody changed its pause flag by hand."""
     decision: RestartDecision | None = None
+    """The decision for which it waits or rests after an exit."""
     start_error: str = ""
     end: ProcessEnd | None = None
     """The end of its recorded process, if it was noticed."""
+    failed_after_seconds: float = 0.0
+    """The length of the short run that its process follows automatically; 0 if that was a long run, or none."""
+    pending: tuple[str, ...] = ()
+    """The activity and the planned action, in words."""
     verdict: Verdict = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verdict", health(self.observation, self.at))
+        object.__setattr__(self, "verdict", health(self, self.at))
 
     @property
     def worker_id(self) -> str:
         return self.worker.id
 
     @property
-    def state(self) -> WorkerState:
-        return self.stage or self.observation.state
+    def pid(self) -> int | None:
+        return self.found.identity.pid if self.found.identity else None
+
+    @property
+    def paused(self) -> bool:
+        return self.pause is not None
+
+    @property
+    def enabled(self) -> bool:
+        return self.worker.enabled
+
+    @property
+    def quarantined(self) -> bool:
+        """Quarantined in the configuration: if it runs, it continues, and isn't started again."""
+        return self.worker.quarantined
+
+    @property
+    def max_age_seconds(self) -> float:
+        """0 if no heartbeat is expected."""
+        return self.worker.heartbeat_max_age_seconds
+
+    @property
+    def unverifiable(self) -> str:
+        """Why it's unknown whether it runs, and what to do; empty if it's known."""
+        return self.found.reason if self.found.presence is Presence.UNVERIFIABLE else ""
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Further processes that look like the same worker."""
+        return self.found.others if self.found.identity is not None else ()
+
+    @property
+    def spec_hash(self) -> str:
+        """The settings that it was started with; empty if unknown, as for a worker that was started by hand."""
+        record = self.found.record
+        return record.spec_hash if record is not None and self.state is WorkerState.RUNNING else ""
+
+    @property
+    def finished(self) -> bool:
+        """True if it exited and its restart policy doesn't restart it."""
+        return self.decision is not None and self.decision.what is Next.REST
+
+    @property
+    def hung(self) -> bool:
+        """True if it counts as hung and its `restart.on_hang` is set."""
+        return self.worker.restart.on_hang and bool(self.hangs)
 
     @property
     def ended_at(self) -> datetime | None:
@@ -70,7 +129,7 @@ class WorkerStatus:
     @property
     def proven_after_seconds(self) -> float:
         """The age at which its process counts as well: after its start grace, and older than the one that failed."""
-        return self.worker.start_grace_seconds + self.observation.failed_after_seconds
+        return self.worker.start_grace_seconds + self.failed_after_seconds
 
     @property
     def died(self) -> bool:
@@ -82,7 +141,7 @@ class WorkerStatus:
     @property
     def hangs(self) -> str:
         """Why it counts as hung; empty if it doesn't."""
-        return hangs(self.observation, self.at)
+        return hangs(self, self.at)
 
     @property
     def problem(self) -> str:
@@ -91,35 +150,31 @@ class WorkerStatus:
 
     def in_words(self) -> str:
         """Its state and health, in a word or two."""
-        return in_words(self.observation.state, self.verdict, paused=self.pause is not None)
+        return in_words(self.state, self.verdict, paused=self.paused)
 
     def under_way(self, moving: WorkerState) -> WorkerStatus:
         """The status while the worker is being started or stopped."""
-        return replace(self, observation=self.observation._replace(state=moving))
+        return replace(self, state=moving)
 
     def as_json(self) -> dict[str, Any]:
-        started = self.observation.started_at
+        reason = self.verdict.reason
+        bare = reason.removeprefix("paused")
         return {
             "id": self.worker.id,
-            "state": str(self.observation.state),
+            "state": str(self.state),
             "health": str(self.verdict.health),
-            "reason": self._reason(),
+            "reason": f"{self.pause}{bare}" if self.pause and bare != reason else reason,
             "fine": self.verdict.fine,
-            "pid": self.found.identity.pid if self.found.identity else None,
-            "paused": self.pause is not None,
-            "quarantined": self.worker.quarantined or self.quarantine is not None,
+            "pid": self.pid,
+            "paused": self.paused,
+            "quarantined": self.quarantined or self.quarantine is not None,
             "muted_until": None,
             "muted_for": None,
             "team": self.worker.team,
-            "started_at": to_text(started) if started else None,
+            "started_at": to_text(self.started_at) if self.started_at else None,
             "last_health_at": to_text(self.at),
             "last_error": None,
         }
-
-    def _reason(self) -> str:
-        """The verdict's reason, with the person who paused it."""
-        bare = self.verdict.reason.removeprefix("paused")
-        return f"{self.pause}{bare}" if self.pause and bare != self.verdict.reason else self.verdict.reason
 
 
 def brief(start_error: str) -> str:
@@ -128,14 +183,11 @@ def brief(start_error: str) -> str:
     return re.sub(r"(?<=\.) [^.]*:$", "", first).rstrip(".")
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredState:
-    """The desired state of a worker, from the configuration and from people.
-
-    `spec_hash` covers all settings that need a restart to take effect; empty if unknown.
-    """
+class DesiredState(NamedTuple):
+    """The desired state of a worker, from the configuration and from people."""
 
     spec_hash: str = ""
+    """Covers all settings that need a restart to take effect; empty if unknown."""
     enabled: bool = True
     quarantined: bool = False
     paused: bool = False
@@ -143,91 +195,22 @@ class DesiredState:
     """Quarantined in the configuration: not stopped either, even if it isn't enabled."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActualState:
-    """The observed state of a worker, for plans and the snapshot."""
-
-    state: WorkerState
-    pid: int | None = None
-    started_at: datetime | None = None
-    health: Health = Health.UNKNOWN
-    reason: str = ""
-    last_seen: datetime | None = None
-    pending: tuple[str, ...] = ()
-    """The activity and the planned action, in words."""
-    spec_hash: str = ""
-    """The settings that it was started with; empty if unknown, as for a worker that was started by hand."""
-    ended: bool = False
-    """True if it exited and its restart policy doesn't restart it."""
-    hung: bool = False
-    """True if it counts as hung and its `restart.on_hang` is set."""
-
-    def __post_init__(self) -> None:
-        _in_utc(self, "started_at", "last_seen")
-        object.__setattr__(self, "pending", tuple(self.pending))
-
-
-@dataclass(frozen=True, slots=True)
-class Reconciliation:
-    """The version of the configuration that was applied to a worker, and its rounds."""
-
-    desired_version: int = 0
-    last_at: datetime | None = None
-    count: int = 0
-
-    def __post_init__(self) -> None:
-        _in_utc(self, "last_at")
-
-    def next_round(self, version: int, now: datetime, *, applied: bool) -> Reconciliation:
-        """The value after one more round. The version counts as applied once nothing is left to do."""
-        return Reconciliation(version if applied else self.desired_version, now, self.count + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSnapshot:
-    """One worker in the snapshot."""
+class WorkerSnapshot(NamedTuple):
+    """One worker in the snapshot, with the version of the configuration that was applied to it, and its rounds."""
 
     desired: DesiredState
-    actual: ActualState
-    reconciliation: Reconciliation = field(default_factory=Reconciliation)
-    config: WorkerSettings | None = None
+    actual: WorkerStatus
+    desired_version: int = 0
+    last_reconcile: datetime | None = None
+    reconcile_count: int = 0
 
     @property
     def name(self) -> str:
-        return self.config.id if self.config else ""
+        return self.actual.worker_id
 
     @property
-    def connection_info(self) -> dict[str, Any]:
-        """Its process: `pid`, `started_at`, `state`, `health` and `reason`."""
-        actual = self.actual
-        return {
-            "pid": actual.pid,
-            "started_at": actual.started_at,
-            "state": str(actual.state),
-            "health": str(actual.health),
-            "reason": actual.reason,
-        }
-
-    @property
-    def last_seen(self) -> datetime | None:
-        return self.actual.last_seen
-
-    @property
-    def tool_count(self) -> int:
-        """Always 0: a worker is a process without tools."""
-        return 0
-
-    @property
-    def desired_version(self) -> int:
-        return self.reconciliation.desired_version
-
-    @property
-    def last_reconcile(self) -> datetime | None:
-        return self.reconciliation.last_at
-
-    @property
-    def reconcile_count(self) -> int:
-        return self.reconciliation.count
+    def config(self) -> WorkerSettings:
+        return self.actual.worker
 
     @property
     def enabled(self) -> bool:
@@ -241,11 +224,46 @@ class WorkerSnapshot:
     def connected(self) -> bool:
         return self.actual.state is WorkerState.RUNNING
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def last_seen(self) -> datetime:
+        return self.actual.at
+
+    @property
+    def connection_info(self) -> dict[str, Any]:
+        """Its process: `pid`, `started_at`, `state`, `health` and `reason`."""
+        actual = self.actual
         return {
-            "desired": _as_json(self.desired),
-            "actual": _as_json(self.actual),
-            "reconciliation": _as_json(self.reconciliation),
+            "pid": actual.pid,
+            "started_at": actual.started_at,
+            "state": str(actual.state),
+            "health": str(actual.verdict.health),
+            "reason": actual.verdict.reason,
+        }
+
+    @property
+    def tool_count(self) -> int:
+        """Always 0: a worker is a process without tools."""
+        return 0
+
+    def as_json(self) -> dict[str, Any]:
+        actual = self.actual
+        started = to_text(actual.started_at) if actual.started_at else None
+        return {
+            "desired": self.desired._asdict(),
+            "actual": {
+                **self.connection_info,
+                "started_at": started,
+                "last_seen": to_text(actual.at),
+                "pending": actual.pending,
+                "spec_hash": actual.spec_hash,
+                "ended": actual.finished,
+                "hung": actual.hung,
+            },
+            "reconciliation": {
+                "desired_version": self.desired_version,
+                "last_at": to_text(self.last_reconcile) if self.last_reconcile else None,
+                "count": self.reconcile_count,
+            },
         }
 
 
@@ -258,7 +276,7 @@ class Snapshot:
     workers: Mapping[str, WorkerSnapshot] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _in_utc(self, "taken_at")
+        object.__setattr__(self, "taken_at", require_aware(self.taken_at))
         # A copy of our own: a view of somebody else's dictionary would change with it.
         object.__setattr__(self, "workers", MappingProxyType(dict(sorted(self.workers.items()))))
 
@@ -271,16 +289,3 @@ class Snapshot:
         if dict(workers) == self.workers:
             return self
         return Snapshot(self.version + 1, taken_at, workers)
-
-
-def _in_utc(value: object, *names: str) -> None:
-    """Convert these times of a frozen value to UTC, or refuse them."""
-    for name in names:
-        moment = getattr(value, name)
-        if moment is not None:
-            object.__setattr__(value, name, require_aware(moment))
-
-
-def _as_json(part: DesiredState | ActualState | Reconciliation) -> dict[str, Any]:
-    values = ((field.name, getattr(part, field.name)) for field in fields(part))
-    return {name: to_text(value) if isinstance(value, datetime) else value for name, value in values}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -19,7 +19,7 @@ from supervisor_core.common.times import from_text
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.descriptors import UnreadableFileError
-from supervisor_core.host.drive import Drive, DriveUnavailable
+from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.host.logging.excerpts import LAST_OUTPUT, last_lines, lines_of_run
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.host.process_facts.facts import Liveness, ProcessIdentity
@@ -38,6 +38,7 @@ from supervisor_core.workers.restarts.policy import exit_in_words
 
 if TYPE_CHECKING:
     from supervisor_core.processes.adoption import WorkerProgram
+    from supervisor_core.workers.context import HostContext
 
 PROGRAM_SECONDS = 1.0
 """The time to resolve the worker's program and directory: `status` answers within two seconds."""
@@ -67,26 +68,23 @@ def check_watcher_process(processes: HostProcesses, worker: WorkerSettings) -> F
     return processes.find(worker.id)
 
 
-def find_watcher(
-    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, *, beside: bool = False
-) -> FoundWorker:
+def find_watcher(host: HostContext, worker: WorkerSettings, *, beside: bool = False) -> FoundWorker:
     """The worker by its record, else by a search of all processes; `beside` as for `adopt_watcher`."""
+    drive, folder = host.drive, host.config.folder("state")
+
+    def read_beat() -> Heartbeat | None:
+        drive.confirm()
+        return last_beat(drive.root, folder, worker.id)
+
     try:
-        beat = drive.call(_last_beat, drive, config, worker.id)
+        beat = drive.call(read_beat)
     except (DriveUnavailable, OSError):
         beat = None
-    return adopt_watcher(processes, drive, config, worker, beat, beside=beside)
-
-
-def _last_beat(drive: Drive, config: SupervisorConfig, worker_id: str) -> Heartbeat | None:
-    drive.confirm()
-    return last_beat(drive.root, config.folder("state"), worker_id)
+    return adopt_watcher(host, worker, beat, beside=beside)
 
 
 def adopt_watcher(
-    processes: HostProcesses,
-    drive: Drive,
-    config: SupervisorConfig,
+    host: HostContext,
     worker: WorkerSettings,
     beat: Heartbeat | None,
     *,
@@ -100,6 +98,7 @@ def adopt_watcher(
     is unverifiable. With `beside`, processes that look like a running worker are `others`. Unless `thorough`, none is
     looked for if the worker has a record: whoever starts it does that.
     """
+    processes, config = host.processes, host.config
     scan = scan or cache(scan_processes)
     found = processes.find(worker.id, scan, thorough=thorough)
     if not is_stopped(found) if found.identity is None else not beside:
@@ -113,7 +112,7 @@ def adopt_watcher(
 
         path = config.environment_for(worker).get("PATH", os.defpath)
         try:
-            return drive.call(resolve_program, words[0], worker.cwd, path, timeout=PROGRAM_SECONDS)
+            return host.drive.call(resolve_program, words[0], worker.cwd, path, timeout=PROGRAM_SECONDS)
         except (DriveUnavailable, OSError):
             return WorkerProgram("", str(worker.cwd))
 
@@ -188,20 +187,18 @@ class StopResult(NamedTuple):
         return reason or f"Another copy was started: pid {', '.join(map(str, self.left))}." if self.left else ""
 
 
-def end_watcher(
-    processes: HostProcesses, drive: Drive, config: SupervisorConfig, worker: WorkerSettings, why: str = ""
-) -> StopResult:
+def end_watcher(host: HostContext, worker: WorkerSettings, why: str = "") -> StopResult:
     """Stop the worker, and then the copy of it that can be adopted. The result names those that are left."""
-    report = stop_watcher_gracefully(processes, worker, why)
+    report = stop_watcher_gracefully(host.processes, worker, why)
     if not report.stopped:
         return StopResult(report)
-    found = find_watcher(processes, drive, config, worker)
+    found = find_watcher(host, worker)
     if found.identity is None:
         return StopResult(report, found=found)
     killed, copy = report.killed, found.identity.pid
-    report = stop_watcher_gracefully(processes, worker, why)
+    report = stop_watcher_gracefully(host.processes, worker, why)
     report = replace(report, killed=(*killed, *report.killed))
-    return StopResult(report, (copy,), find_watcher(processes, drive, config, worker) if report.stopped else None)
+    return StopResult(report, (copy,), find_watcher(host, worker) if report.stopped else None)
 
 
 def host_name() -> str:
@@ -219,46 +216,41 @@ def is_stopped(found: FoundWorker) -> bool:
 
 
 def start_watcher(
-    processes: HostProcesses,
-    drive: Drive,
-    config: SupervisorConfig,
+    host: HostContext,
     worker: WorkerSettings,
     looked: FoundWorker | None = None,
     trial: str = "",
     waits: bool = True,
-    overtaken: Callable[[], str] = lambda: "",
 ) -> ProcessIdentity:
     """Start the worker with its configured command, and check that it's alive after its grace period.
 
     Leftovers of an earlier run are stopped first. `LaunchError`, with the end of its output, if it ended within its
-    grace period. Unless it `waits`, it returns as soon as the process exists, for callers that notice its end; it stops
-    waiting once it's `overtaken`. `RefusedError` if another process claims to be the worker.
-    `looked` is the result of a search of all processes that the caller just made; an adopted process is on record, so
-    the launch refuses a second copy.
+    grace period. Unless it `waits`, it returns as soon as the process exists, for callers that notice its end. Except
+    for a trial, it stops waiting once `host.overtaken` gives a reason. `RefusedError` if another process claims to be
+    the worker. `looked` is the result of a search of all processes that the caller just made; an adopted process is on
+    record, so the launch refuses a second copy.
     `trial` names the command that tries it out and reports its end, which isn't a problem within the grace period.
     """
-    found = looked
-    if found is None:
-        found = find_watcher(processes, drive, config, worker)
+    processes, config = host.processes, host.config
+    found = find_watcher(host, worker) if looked is None else looked
     if found.leftovers:
         report = stop_watcher_gracefully(processes, worker, "processes of an earlier start")
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} wasn't started: processes of its last run can't be killed: {names}.")
-        found = find_watcher(processes, drive, config, worker)
+        found = find_watcher(host, worker)
     if found.presence is Presence.UNVERIFIABLE:
         raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
-    output = worker_log(config, worker)
-    check_places(drive, config, worker)
+    check_places(host, worker)
     spec = LaunchSpec(
         worker_id=worker.id,
         command=config.command_for(worker),
         cwd=worker.cwd,
         env=config.environment_for(worker),
-        log_path=output,
+        log_path=worker_log(config, worker),
         spec_hash=config.spec_hash(worker),
         order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
-        own_log_before=own_log_size(drive, config, worker),
+        own_log_before=own_log_size(host.drive, config, worker),
         looked=found,
     )
     crashpoints.reach("worker.start:before")
@@ -268,7 +260,7 @@ def start_watcher(
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
     left = worker.start_grace_seconds
-    while waits and not overtaken():
+    while waits and (trial or not host.overtaken()):
         if processes.wait_exit(identity, min(left, LOOK_SECONDS)):
             raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
         left -= LOOK_SECONDS
@@ -302,13 +294,14 @@ def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, wh
     return report
 
 
-def check_places(drive: Drive, config: SupervisorConfig, worker: WorkerSettings) -> None:
+def check_places(host: HostContext, worker: WorkerSettings) -> None:
     """Raise `DriveUnavailable` where its folder or program lies on a drive that is away: a start would hang.
 
     Also while the drive has folders of another layout: a pause there can't be read.
     """
+    drive = host.drive
     drive.check_layout()
-    places = (worker.cwd, Path(config.command_for(worker)[0]))
+    places = (worker.cwd, Path(host.config.command_for(worker)[0]))
     if any(place.is_relative_to(drive.root) for place in places):
         drive.check()
 

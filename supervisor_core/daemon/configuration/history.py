@@ -42,7 +42,7 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.worker import masked
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+    from supervisor_core.daemon.reconciler import Reconciler
 
 RETRY_SECONDS = 2.0
 

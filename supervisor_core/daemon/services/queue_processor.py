@@ -1,4 +1,4 @@
-"""The queue processor: flags become rows, rows wake their actors, and finished jobs become result files."""
+"""The queue processor: flags become rows, rows wake their workers, and finished jobs become result files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class QueueProcessor(Service):
     """Woken by the kernel when a flag lands on a local disk, by the poll elsewhere, and after each job.
 
-    Each look wakes the actors of all workers for whom something waits: a row whose filer died before it could say so is
+    Each look wakes all workers for whom something waits: a row whose filer died before it could say so is
     found like any other.
     """
 
@@ -146,7 +146,7 @@ class QueueProcessor(Service):
             log.info("the drive can be used again", extra=LogEvent.DRIVE_BACK.extra())
         self._problem = problem
         has_more = results.deliver(host, self._parts.ledger) >= results.AT_ONCE or has_more
-        host.processes.reap()  # their actors tell of them
+        host.processes.reap()  # their workers tell of them
         with_work = partial(jobs.workers_with_work, parallel=host.config.supervisor.parallel)
         return self._parts.ledger.read(with_work), has_more
 

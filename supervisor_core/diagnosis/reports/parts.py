@@ -48,7 +48,7 @@ def heartbeat(host: HostContext, worker: WorkerSettings, _: Masking) -> dict[str
     """Fresh, healthy, paused; with the reason in words."""
     host.drive.check()
     (status,) = observe_workers(host, [worker], patient=True)
-    beat, pause, verdict, now = status.observation.heartbeat, status.pause, status.verdict, status.at
+    beat, pause, verdict, now = status.heartbeat, status.pause, status.verdict, status.at
     age = (now - beat.at).total_seconds() if beat and beat.at else None
     limit = worker.heartbeat_max_age_seconds
     return {

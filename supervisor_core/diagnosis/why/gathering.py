@@ -220,7 +220,7 @@ def facts_of(
     lives, _ = read_history(config.state_dir, worker_id)
     due, given_up = document.get("due_at"), seen.quarantine
     leader = seen.found.identity
-    stuck = seen.observation.state is WorkerState.STUCK
+    stuck = seen.state is WorkerState.STUCK
     left = [str(member) for member in seen.found.leftovers] if stuck else []
     paused, pause = None, seen.pause
     if pause is not None:
@@ -233,7 +233,7 @@ def facts_of(
         health=Health(document["health"]),
         reason=str(document["reason"]),
         fine=bool(document["fine"]),
-        seen=seen.observation,
+        seen=seen,
         paused=paused,
         given_up=given_up.words if given_up else "",
         given_up_at=_moment(given_up.at) if given_up else None,

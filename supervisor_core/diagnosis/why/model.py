@@ -12,8 +12,9 @@ from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Command, Issuer
 from supervisor_core.commands.phrases import Phrase, WorkerName
 from supervisor_core.jobs.model import Job
-from supervisor_core.workers.health import Health, Observation, WorkerState
+from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
+from supervisor_core.workers.status import WorkerStatus
 
 FULL_BYTES = 10_000_000
 FULL_PERCENT = 0.5
@@ -128,7 +129,7 @@ class WorkerFacts:
     health: Health
     reason: str
     fine: bool
-    seen: Observation
+    seen: WorkerStatus
     paused: KnownPause | None = None
     given_up: str = ""
     """The reason of the quarantine, in words."""

@@ -109,8 +109,7 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
 
 
 def is_skewed(status: WorkerStatus) -> bool:
-    seen = status.observation
-    return seen.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and seen.heartbeat_known
+    return status.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and status.heartbeat_known
 
 
 def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:

@@ -17,7 +17,6 @@ from supervisor_core.workers.health import (
     FROZEN_SECONDS,
     HEARTBEAT_EXAMPLE,
     Health,
-    Observation,
     WorkerState,
     progressed_at,
 )
@@ -165,20 +164,19 @@ class TargetReading(NamedTuple):
 def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Reading | None:
     """The condition of this worker; None if the observation says nothing new. For `grace` after its start, a running
     worker isn't reported. Until its restart holds it isn't well yet, so that a crash loop is one problem."""
-    if status.rests:
-        return Reading(Condition.PAUSED, status.rests, status.at)
-    seen = status.observation
-    if seen.state is WorkerState.RUNNING:
+    if status.inactive_reason:
+        return Reading(Condition.PAUSED, status.inactive_reason, status.at)
+    if status.state is WorkerState.RUNNING:
         return _running(status, grace)
-    if seen.state is WorkerState.STUCK:
-        condition = Condition.UNKNOWN if seen.unverifiable else Condition.STUCK
+    if status.state is WorkerState.STUCK:
+        condition = Condition.UNKNOWN if status.unverifiable else Condition.STUCK
         return Reading(condition, status.verdict.reason, status.at)
-    if seen.state is WorkerState.QUARANTINED:
-        return Reading(Condition.RESTART_LIMIT, seen.quarantine, status.ended_at or status.at)
+    if status.state is WorkerState.QUARANTINED:
+        return Reading(Condition.RESTART_LIMIT, str(status.quarantine or ""), status.ended_at or status.at)
     return _not_running(status)
 
 
-def changes_at(seen: Observation, at: datetime, proven_after_seconds: float = 0.0) -> datetime | None:
+def changes_at(seen: WorkerStatus) -> datetime | None:
     """The time at which this worker must be observed again, because its condition may change without an event: its
     start counts as holding, its heartbeat becomes stale, its last progress is too long ago, or its stop by a signal
     counts as frozen."""
@@ -186,18 +184,18 @@ def changes_at(seen: Observation, at: datetime, proven_after_seconds: float = 0.
         return None
     moments = []
     if seen.started_at is not None and seen.started_at <= LATEST:
-        moments.append(seen.started_at + timedelta(seconds=proven_after_seconds))
+        moments.append(seen.started_at + timedelta(seconds=seen.proven_after_seconds))
     if seen.frozen_seconds is not None and seen.frozen_seconds < FROZEN_SECONDS:
-        moments.append(at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
+        moments.append(seen.at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
     if seen.max_age_seconds > 0 and seen.heartbeat_known:
         said = seen.heartbeat.at if seen.heartbeat else None
         from_when = max((each for each in (said, seen.started_at) if each is not None), default=None)
         late = _limit(seen)
         moments += [each + late for each in (from_when, progressed_at(seen)) if each is not None and each <= LATEST]
-    return min((moment for moment in moments if moment > at), default=None)
+    return min((moment for moment in moments if moment > seen.at), default=None)
 
 
-def _limit(seen: Observation) -> timedelta:
+def _limit(seen: WorkerStatus) -> timedelta:
     return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
 
 
@@ -223,7 +221,7 @@ def word_for(condition: Condition, reason: str) -> str:
 def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
     """The condition of a running worker, with its beginning by the worker's and the kernel's times. The reasons have no
     numbers that change with each observation, since people read them long after."""
-    seen, verdict, at = status.observation, status.verdict, status.at
+    seen, verdict, at = status, status.verdict, status.at
     if seen.quarantine:
         return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
     beat, started, progressed = seen.heartbeat, seen.started_at, progressed_at(seen)
@@ -285,7 +283,7 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     since = status.ended_at or at
     if decision is not None:  # it waits for its backoff: its last run was short
         return Reading(Condition.DOWN, decision.lasting_words, since, restarts_at=decision.due_at)
-    began = status.observation.started_at
+    began = status.started_at
     short = began is not None and since - began < timedelta(seconds=HEALTHY_SECONDS)
     held_until = since + timedelta(seconds=DECIDING_SECONDS if short else HEALING_SECONDS)
     words = (status.end and status.end.words) or "its process is gone"

@@ -102,7 +102,7 @@ def write_heartbeat_rows(
     they also go to the shared database, where only the newest of each worker matters."""
     report_supervisor_heartbeat_to_database(connection, heartbeat, pid=os.getpid(), hostname=host_name())
     names = [row_name(heartbeat.worker_id)]
-    if status is not None and (beat := status.observation.heartbeat) is not None:
+    if status is not None and (beat := status.heartbeat) is not None:
         put_row(
             connection,
             heartbeat.worker_id,

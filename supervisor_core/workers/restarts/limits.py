@@ -59,6 +59,9 @@ class Quarantine(NamedTuple):
     at: str
     words: str
 
+    def __str__(self) -> str:
+        return self.words
+
 
 class Quarantines:
     """The quarantines of one host's workers. A file that can't be read counts as a quarantine."""

@@ -13,6 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
+
+import msgspec
 
 from supervisor_core.common.times import COUNTDOWN, format_span, require_aware
 from supervisor_core.config.worker_settings import RestartSettings
@@ -113,7 +116,7 @@ class RestartDecision:
     reason: RestartReason
     words: str
     due_at: datetime | None = None
-    pause_seconds: float = 0.0
+    pause_seconds: Annotated[float, msgspec.Meta(ge=0, le=LONGEST_PAUSE_SECONDS)] = 0.0
 
     @property
     def lasting_words(self) -> str:
@@ -140,18 +143,18 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
 
 
 def decide(
-    rules: RestartSettings, lives: Sequence[WorkerRun], starts: int | None, now: datetime, chance: float
+    rules: RestartSettings, runs: Sequence[WorkerRun], starts: int | None, now: datetime, chance: float
 ) -> RestartDecision:
     """Decide the next step for a worker that does not run.
 
-    `lives` are in the order in which they were lived. `starts` is the number of automatic ones within the last hour
+    `runs` are in the order in which they were lived. `starts` is the number of automatic ones within the last hour
     (`automatic_starts`); None where they don't count now, because the shared drive is away. `chance`, from 0 to 1, is
     the place of the pause within its bounds.
     """
     now = require_aware(now)
     if not 0 <= chance <= 1:
         raise ValueError(f"chance is {chance!r}; it must be a number from 0 to 1")
-    last = lives[-1] if lives else None
+    last = runs[-1] if runs else None
     if last is not None and last.end_asked:
         return RestartDecision(Next.REST, RestartReason.ASKED_FOR, "stopped on request; not restarted")
     if last is not None:
@@ -177,7 +180,7 @@ def decide(
     if last is None:
         return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "starting for the first time", now)
     backoff = rules.backoff_seconds if starts is not None else max(rules.backoff_seconds, UNCOUNTED_SECONDS)
-    pause = pause_seconds(backoff, failures_in_a_row(lives), chance) if last.short else 0.0
+    pause = pause_seconds(backoff, failures_in_a_row(runs), chance) if last.short else 0.0
     if pause == 0:
         reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
         return RestartDecision(Next.START, reason, f"{run_in_words(last)}; restarting now", now)
@@ -187,14 +190,14 @@ def decide(
     return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
 
 
-def failures_in_a_row(lives: Sequence[WorkerRun]) -> int:
+def failures_in_a_row(runs: Sequence[WorkerRun]) -> int:
     """The number of last runs that were short and failed, without a requested stop or start in between."""
     count = 0
-    for life in reversed(lives):
-        if not life.failed or not life.short:
+    for run in reversed(runs):
+        if not run.failed or not run.short:
             break
         count += 1
-        if life.start_asked:
+        if run.start_asked:
             break
     return count
 
@@ -237,9 +240,9 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def from_outside(life: WorkerRun) -> bool:
+def from_outside(run: WorkerRun) -> bool:
     """True if the end says nothing about the worker's code: a signal from outside, or an end that nobody saw."""
-    code = life.exit_code
+    code = run.exit_code
     if code is None:
         return True
     return signal_from_outside(-code if code < 0 else code - 128)  # as Python and a shell tell of a signal

@@ -73,7 +73,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def is_paused(self, name: str) -> None:
-        self.desk.look(self.desk.status(name, WorkerState.STOPPED, rests="paused by ann"))
+        self.desk.look(self.desk.status(name, WorkerState.STOPPED, inactive_reason="paused by ann"))
 
     @rule(name=NAMES, seconds=st.integers(1, 400))
     def comes_and_goes(self, name: str, seconds: int) -> None:

@@ -248,7 +248,7 @@ def test_paused_monitoring_is_quiet_and_its_end_says_what_holds(desk: AlertDesk)
 def test_who_is_paused_or_removed_is_not_missed_and_its_alert_is_over(desk: AlertDesk) -> None:
     desk.down("North")
     desk.heard()
-    desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
+    desk.look(desk.status("North", WorkerState.STOPPED, inactive_reason="paused by ann"))
     assert desk.heard() == ["edit: North recovered after 0 s"]
     desk.wait(60)
     desk.down("South")

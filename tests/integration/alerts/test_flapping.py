@@ -112,14 +112,14 @@ def test_flapping_that_ends_in_quarantine_says_that_the_worker_is_down_for_good(
 def test_who_is_paused_flaps_no_more_at_once(desk: AlertDesk) -> None:
     flap(desk, 2)
     desk.heard()
-    desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
+    desk.look(desk.status("North", WorkerState.STOPPED, inactive_reason="paused by ann"))
     assert desk.heard() == ["edit: North recovered after 3 min"]
     assert [each.state for each in of_flapping(desk)] == [AlertState.CLOSED]
 
 
 def test_pauses_are_no_changes_of_health(desk: AlertDesk) -> None:
     for _ in range(6):
-        desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
+        desk.look(desk.status("North", WorkerState.STOPPED, inactive_reason="paused by ann"))
         desk.wait(10)
         desk.well("North")
         desk.wait(10)

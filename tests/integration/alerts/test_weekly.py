@@ -41,7 +41,7 @@ def test_uptime_is_of_the_time_in_which_somebody_wanted_it_to_run(tmp_path: Path
         desk.wait(6 * HOUR)
         desk.well("North")
         assert shares(desk, "North") == [0.75, 0.964, 0.976]
-        desk.look(desk.status("North", WorkerState.STOPPED, rests="paused by ann"))
+        desk.look(desk.status("North", WorkerState.STOPPED, inactive_reason="paused by ann"))
         desk.wait(DAY)
         assert shares(desk, "North")[0] is None, "it was paused"
         desk.degraded("North")

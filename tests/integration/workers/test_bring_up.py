@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.config.load import load_supervisor_config
+from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.reconciliation.operations import WorkerOperations
+from supervisor_core.daemon.reconciler import Reconciler
 from supervisor_core.daemon.single_pass import Supervisor
 from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.workers import observation as observing
 from supervisor_core.workers import pauses
-from supervisor_core.workers.adapter import ProcessWorkerAdapter
-from supervisor_core.workers.context import DaemonContext, open_doors
+from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.pauses import Pause, pause_flag_path
 from tests.support.homes import Home, a_home
 
@@ -44,17 +44,14 @@ def heal(home: Home) -> tuple[int, list[str], str]:
     return code, supervisor.findings.actions, "; ".join(supervisor.findings.problems)
 
 
-def daemon_brings_up(home: Home) -> WorkerOperations:
-    """What the daemon's actor does with a planned start."""
-    host = open_doors(load_supervisor_config(home.config))
-    with opened_ledger(host.config) as ledger:
-        adapter = ProcessWorkerAdapter(host.processes, host.drive, lambda: host.config)
-        adapter.add(host.config.worker("OrionMX"))
-        tending = WorkerOperations("OrionMX", DaemonContext(host, ledger), adapter)
-        assert tending.decide(host.config.worker("OrionMX"), lambda: False) is None, "nothing speaks against it"
-        tending.start(host.config.worker("OrionMX"), lambda: False)
-        adapter.close()
-    return tending
+def daemon_brings_up(home: Home) -> str:
+    """The daemon carries out a planned start; its error."""
+    reconciler = Reconciler(ConfigService(load_supervisor_config(home.config)))
+    with opened_ledger(reconciler.context.host.config) as ledger:
+        reconciler.context.opened = ledger
+        error = reconciler.workers["OrionMX"].start()
+        reconciler.adapter.close()
+    return error
 
 
 def unreadable(*_: object) -> Pause | None:
@@ -97,7 +94,7 @@ def test_so_does_a_daemon(home: Home, monkeypatch: pytest.MonkeyPatch, paused: b
         pause_by_hand(home)
         assert heal(home) == (0, [], "")
     monkeypatch.setattr(pauses, "read_flags", unreadable)
-    assert daemon_brings_up(home).error is None
+    assert daemon_brings_up(home) == ""
     assert len(home.running_copies("OrionMX")) == (0 if paused else 1)
 
 
@@ -140,4 +137,4 @@ def test_a_drive_that_is_slow_counts_as_hanging_for_status_alone(
     slow = replace(host, drive=SlowDrive(host.drive.root))
     supervisor.host = slow
     seen = supervisor.observe() if patient else observing.observe_workers(slow, [supervisor.worker])[0]
-    assert (seen.observation.heartbeat_known, seen.pause is not None) == (known, known)
+    assert (seen.heartbeat_known, seen.pause is not None) == (known, known)

@@ -37,7 +37,7 @@ def test_passes_start_a_worker_that_dies_as_often_as_configured_and_then_say_why
             return f"{said['actions']} {said['error']}"
 
         for _ in range(2):
-            assert heal().startswith("['started'] OrionMX can't start: OrionMX exited (code 1) within")
+            assert heal().startswith("[] OrionMX can't start: OrionMX exited (code 1) within")
         refused = heal()
         assert refused.startswith("[] OrionMX can't start: It was restarted automatically twice in an")
         assert "workers.OrionMX.restart.max_per_hour allows no more" in refused

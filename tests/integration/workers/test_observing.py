@@ -64,7 +64,7 @@ def test_with_the_drive_away_what_is_known_at_home_is_said(host: HostContext, le
     root = host.config.drive_root
     root.rename(root.with_name("away"))
     found = seen(host)
-    assert (found.pause, found.observation.heartbeat_known) == (Pause("cli:anna"), False)
+    assert (found.pause, found.heartbeat_known) == (Pause("cli:anna"), False)
     assert not root.exists()
 
 
@@ -75,7 +75,7 @@ def test_with_a_drive_that_hangs_a_look_takes_about_a_second_and_the_next_none(
     with pytest.raises(DriveUnavailable):
         host.drive.call(release.wait, timeout=0.02)
     begun = time.monotonic()
-    assert not seen(host).observation.heartbeat_known
+    assert not seen(host).heartbeat_known
     assert time.monotonic() - begun < DRIVE_SECONDS + 0.5
     release.set()
 
@@ -130,7 +130,7 @@ def test_a_secret_that_a_worker_repeats_is_seen_by_nobody(tmp_path: Path) -> Non
     host = open_doors(load_supervisor_config(tmp_path / "config.yaml"))
     words = "401 for key correct-horse-battery"
     beat_file(host).write_text(json.dumps({"status": words, "error": words, "hostname": words}))
-    beat = seen(host).observation.heartbeat
+    beat = seen(host).heartbeat
     assert beat is not None
     assert "****" in beat.error
     assert "correct-horse-battery" not in f"{beat}{json.dumps(seen(host).as_json())}"
@@ -160,16 +160,16 @@ def a_beat(host: HostContext, **words: Any) -> None:
 
 def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: HostContext) -> None:
     host = sleeper
-    identity = start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    identity = start_watcher(host, host.config.worker("OrionMX"))
     a_beat(host)
-    assert hangs(seen(host).observation, datetime.now(UTC)) == ""
+    assert hangs(seen(host), datetime.now(UTC)) == ""
     os.kill(identity.pid, signal.SIGSTOP)
-    wait_until(lambda: seen(host).observation.frozen_seconds is not None, message="the kernel says stopped")
+    wait_until(lambda: seen(host).frozen_seconds is not None, message="the kernel says stopped")
     note = host.config.state_dir / "workers" / "OrionMX.frozen"
     earlier = json.loads(note.read_text())
     note.write_text(json.dumps({**earlier, "since": earlier["since"] - 60}))
     assert seen(host).verdict.health is Health.FROZEN
-    assert "stopped by a signal" in hangs(seen(host).observation, datetime.now(UTC))
+    assert "stopped by a signal" in hangs(seen(host), datetime.now(UTC))
     os.kill(identity.pid, signal.SIGCONT)
     wait_until(lambda: seen(host).verdict.health is Health.HEALTHY, message="it goes on")
 
@@ -177,7 +177,7 @@ def test_a_real_worker_that_is_stopped_by_a_signal_is_frozen_and_hangs(sleeper: 
 def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper: HostContext) -> None:
     host = sleeper
     a_beat(host, status="broken", error="out of memory", pid=1)
-    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    start_watcher(host, host.config.worker("OrionMX"))
     assert seen(host).verdict.reason == "waiting for its first heartbeat"
     a_beat(host, pid=1)
     assert seen(host).verdict.health is Health.HEALTHY, "of a child of it, perhaps"
@@ -187,10 +187,10 @@ def test_a_new_process_is_not_judged_by_the_last_words_of_the_one_before(sleeper
 def test_where_nobody_put_the_start_on_record_the_kernel_knows_it(sleeper: HostContext) -> None:
     host = sleeper
     a_beat(host, status="broken", utc=(datetime.now(UTC) - timedelta(seconds=5)).isoformat())
-    start_watcher(host.processes, host.drive, host.config, host.config.worker("OrionMX"))
+    start_watcher(host, host.config.worker("OrionMX"))
     path = record_path(host.config.state_dir, "OrionMX")
     path.write_text(json.dumps({**json.loads(path.read_text()), "started_at": ""}))
-    started = seen(host).observation.started_at
+    started = seen(host).started_at
     assert started is not None
     assert abs(datetime.now(UTC) - started) < timedelta(seconds=60)
     assert "first heartbeat" in seen(host).verdict.reason

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.host.drive import Drive
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
+from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
 from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.processes.worker_outputs import without_start_lines
@@ -42,7 +43,7 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
     log.parent.mkdir(parents=True)
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
-        start_watcher(HostProcesses(config.state_dir), Drive(config.drive_root), config, worker)
+        start_watcher(open_doors(config), worker)
     assert "exited (code 3)" in str(caught.value)
     assert "no such table" in str(caught.value)
     assert "earlier life" not in str(caught.value)
@@ -50,12 +51,13 @@ def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> N
 
 def test_what_an_earlier_life_left_behind_is_ended_before_a_start(home: Path) -> None:
     config = configured(home, "[sleep, '100']")
-    worker, fake, drive = config.worker("OrionMX"), FakeProcesses(), Drive(config.drive_root)
-    start_watcher(fake, drive, config, worker)
+    worker, fake = config.worker("OrionMX"), FakeProcesses()
+    host = replace(open_doors(config), processes=fake)
+    start_watcher(host, worker)
     helper = fake.help_with("OrionMX")
     fake.die("OrionMX")
     assert check_watcher_process(fake, worker).leftovers == (helper,)
-    start_watcher(fake, drive, config, worker)
+    start_watcher(host, worker)
     assert fake.lives[helper.identity].ended
     assert len(fake.started) == 2
 
@@ -64,7 +66,7 @@ def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, m
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
     worker, processes = config.worker("OrionMX"), HostProcesses(config.state_dir)
-    start_watcher(processes, Drive(config.drive_root), config, worker)
+    start_watcher(open_doors(config), worker)
     environ = without_start_lines(worker_log(config, worker).read_text())
     names = {line.partition("=")[0] for line in environ.splitlines()}
     assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}

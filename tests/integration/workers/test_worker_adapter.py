@@ -16,25 +16,23 @@ from msgspec import structs
 
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
-from supervisor_core.host.drive import Drive
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.processes import stopping as processes_stop
 from supervisor_core.processes.finding import Presence
 from supervisor_core.processes.launch import LaunchError
-from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import record_path
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerEnded
+from supervisor_core.workers.context import DaemonContext, open_doors
 from tests.support.homes import ROOT
 
 HEARD_SECONDS = 10.0
 STARTED_BY_ANOTHER = """
 import sys
-from supervisor_core.host.drive import Drive
-from supervisor_core.processes.manager import HostProcesses
+from supervisor_core.workers.context import open_doors
 from supervisor_core.workers.worker import start_watcher
 from supervisor_core.config.load import load_supervisor_config
-config = load_supervisor_config(sys.argv[1])
-start_watcher(HostProcesses(config.state_dir), Drive(config.drive_root), config, config.worker(sys.argv[2]))
+host = open_doors(load_supervisor_config(sys.argv[1]))
+start_watcher(host, host.config.worker(sys.argv[2]))
 """
 TEXT = """
 nas: {root: nas, layout: cornerstone}
@@ -63,8 +61,9 @@ class Stage:
         self.folder = folder
         self.patch = monkeypatch
         self.hidden: dict[Path, bytes] = {}
-        self.processes = HostProcesses(self.config.state_dir)
-        self.adapter = ProcessWorkerAdapter(self.processes, Drive(self.config.drive_root), lambda: self.config)
+        host = open_doors(self.config)
+        self.processes = host.processes
+        self.adapter = ProcessWorkerAdapter(DaemonContext(host))
 
     def add(self, *worker_ids: str) -> None:
         """Add workers of the configuration."""

@@ -94,7 +94,7 @@ class CodeHost:
     def start(self, *worker_ids: str) -> list[int]:
         """Have these workers running, all where none is named; their PIDs."""
         for name in worker_ids or tuple(self.config.workers):
-            start_watcher(self.processes, self.host.drive, self.config, self.config.worker(name))
+            start_watcher(self.host, self.config.worker(name))
         return self.pids
 
     @property

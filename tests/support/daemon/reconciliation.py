@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,13 +19,13 @@ import pytest
 import yaml
 
 from supervisor_core.commands.command import Issuer
-from supervisor_core.common.events import Event
+from supervisor_core.common.events import Event, EventBus
 from supervisor_core.common.service import Blocking
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
+from supervisor_core.daemon import worker as operations
 from supervisor_core.daemon.configuration.service import ConfigService, ConfigVersion
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.daemon.reconciliation import operations
-from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+from supervisor_core.daemon.reconciler import Program, Reconciler
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.jobs.rows import NewJob
@@ -78,6 +78,27 @@ class AtOnce(Blocking):
     async def __call__(self, work: Callable[..., T], *arguments: Any) -> T:
         await asyncio.sleep(0)
         return work(*arguments)
+
+
+class Around(Program):
+    """The program of a story."""
+
+    reconciler: Reconciler
+
+    def __init__(self, world: World, blocking: Blocking) -> None:
+        self.world = world
+        self.context = world.parts
+        self.blocking = blocking
+        self.bus = EventBus()
+
+    def monitoring_paused(self) -> bool:
+        return self.world.rests()
+
+    def job_finished(self, job: Job) -> None:
+        self.world.finished.append(job)
+
+    def wake_workers(self, worker_ids: Collection[str] | None = None) -> None:
+        self.reconciler.wake(worker_ids)
 
 
 class World:
@@ -151,14 +172,9 @@ class World:
         return self.reconciler
 
     def _another(self, blocking: Blocking | None = None) -> Reconciler:
-        return Reconciler(
-            self.configuration,
-            self.adapter,
-            context=self.parts,
-            blocking=blocking or AtOnce(),
-            finished=self.finished.append,
-            resting=lambda: self.rests(),  # noqa: PLW0108 (who replaces it later is asked)
-        )
+        around = Around(self, blocking or AtOnce())
+        around.reconciler = Reconciler(self.configuration, self.adapter, program=around)
+        return around.reconciler
 
     # --- what happens to it
 

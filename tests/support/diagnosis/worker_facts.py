@@ -12,8 +12,9 @@ from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.diagnosis.why.model import Disk, KnownPause, RecentChange, RecentConfiguration, WorkerFacts
 from supervisor_core.jobs.model import Job, JobState
 from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
-from supervisor_core.workers.health import Health, Heartbeat, Observation, WorkerState
+from supervisor_core.workers.health import Health, Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
+from tests.support.daemon.worker_statuses import worker_status
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 ANNA = Issuer("slack:T1/U0ANNA", "Anna")
@@ -34,8 +35,8 @@ def ago(seconds: float) -> datetime:
 def running(**facts: Any) -> WorkerFacts:
     """One that runs and is well; `seen` are changes of what was observed."""
     beat = Heartbeat("running", ago(2))
-    usual = Observation(WorkerState.RUNNING, pid=4711, started_at=ago(3 * 86400), heartbeat=beat)
-    seen = usual._replace(**facts.pop("seen", {}))
+    usual = {"state": WorkerState.RUNNING, "started_at": ago(3 * 86400), "heartbeat": beat}
+    seen = worker_status("OrionMX", NOW, **{**usual, **facts.pop("seen", {})})
     made = WorkerFacts("OrionMX", NOW, WorkerState.RUNNING, Health.HEALTHY, "running, heartbeat 2 s ago", True, seen)
     file = "/nas/00_STATE/watcher_heartbeat_OrionMX.json"
     return replace(made, log="/nas/05_LOGS/workers/OrionMX.log", drive="/nas", heartbeat_file=file, **facts)

@@ -37,7 +37,7 @@ from tests.support.intake.fake_rights import FakeRights
 from tests.support.processes.fake_processes import FakeProcesses
 
 if TYPE_CHECKING:
-    from supervisor_core.daemon.reconciliation.reconciler import Reconciler
+    from supervisor_core.daemon.reconciler import Reconciler
     from supervisor_core.daemon.services.agent import SupervisorAgent
     from supervisor_core.fleet.hosts import Hosts
 

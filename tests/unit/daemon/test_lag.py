@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from supervisor_core.daemon.reconciliation.observer import TICK_SECONDS, SuspensionClock
+from supervisor_core.daemon.observer import TICK_SECONDS, SuspensionClock
 from supervisor_core.host.process_facts.identity import age_seconds, identify, since_boot
 from tests.unit.common.test_services import run
 

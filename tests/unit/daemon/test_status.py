@@ -12,7 +12,7 @@ import pytest
 
 from supervisor_core.daemon.configuration.service import ConfigService
 from supervisor_core.daemon.control.client import NotRunningError, ask
-from supervisor_core.daemon.reconciliation.observer import WorkerObserver
+from supervisor_core.daemon.observer import WorkerObserver
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
 from supervisor_core.daemon.status import status_document, worker_documents
@@ -35,7 +35,7 @@ async def up(world: World) -> None:
 
 def shown(world: World) -> dict[str, dict[str, Any]]:
     """Each worker as `status` shows it now."""
-    looked = WorkerObserver(world.parts).look(world.reconciler.managed.workers())
+    looked = WorkerObserver(world.parts).look(world.reconciler.settings())
     return {each["id"]: each for each in worker_documents(world.parts, world.reconciler, looked)}
 
 

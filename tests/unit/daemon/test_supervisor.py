@@ -63,7 +63,7 @@ def test_supervisor_init_unknown_worker(home: Home) -> None:
 
 def test_check_watcher_health_running(home: Home) -> None:
     supervisor = Supervisor(home.config, "OrionMX")
-    identity = start_watcher(supervisor.host.processes, supervisor.host.drive, supervisor.config, supervisor.worker)
+    identity = start_watcher(supervisor.host, supervisor.worker)
     wait_until(lambda: read_watcher_heartbeat(home.nas / "00_STATE", "OrionMX"), 10, "the worker beats")
     seen = supervisor.check_watcher_health()
     assert (seen["state"], seen["health"], seen["running"], seen["healthy"]) == ("running", "healthy", True, True)

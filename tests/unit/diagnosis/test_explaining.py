@@ -135,7 +135,7 @@ def test_a_change_is_not_blamed_for_what_was_so_before_it() -> None:
 def test_a_change_is_not_blamed_for_a_worker_that_has_never_sent_a_heartbeat() -> None:
     never = replace(TROUBLES["silent"], change=CHANGE)
     assert explain(never).cause is Cause.SILENT
-    earlier = replace(never, seen=never.seen._replace(heartbeat=Heartbeat("running", ago(900))))
+    earlier = replace(never, seen=replace(never.seen, heartbeat=Heartbeat("running", ago(900))))
     assert explain(earlier).cause is Cause.DEPLOY
 
 

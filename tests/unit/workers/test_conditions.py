@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.common.times import with_countdown
 from supervisor_core.workers.conditions.rules import Condition, changes_at, read_condition
-from supervisor_core.workers.health import Heartbeat, Observation, WorkerState, health
+from supervisor_core.workers.health import Heartbeat, WorkerState, health
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.status import WorkerStatus
 from tests.support.daemon.worker_statuses import worker_status
@@ -61,16 +61,16 @@ def wait(seconds: float) -> RestartDecision:
         (status(heartbeat=beat(3), started_at=ago(500), frozen_seconds=12.0), "frozen", 12),
         (status(heartbeat=beat(-60), started_at=ago(500)), "clock_skew", 0),
         (status(heartbeat=beat(3), started_at=ago(500), quarantine="given up"), "restart_limit", 0),
-        (status(heartbeat=beat(3), rests="paused by ann"), "paused", 0),
-        (status(STOPPED, rests="not enabled in the configuration"), "paused", 0),
+        (status(heartbeat=beat(3), inactive_reason="paused by ann"), "paused", 0),
+        (status(STOPPED, inactive_reason="not enabled in the configuration"), "paused", 0),
         (status(WorkerState.QUARANTINED, quarantine="too many", ended_at=ago(2)), "restart_limit", 2),
         (status(WorkerState.STUCK), "stuck", 0),
         (status(WorkerState.STUCK, unverifiable="nobody can tell"), "unknown", 0),
         (status(STOPPED, died=True, ended_at=ago(2), decision=rest()), "down", 2),
         (status(STOPPED, died=True, ended_at=ago(2), decision=rest(RestartReason.ENDED_WELL)), "paused", 2),
         (status(STOPPED, start_error="there is no such program"), "down", 0),
-        (status(STOPPED, stage=WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
-        (status(STOPPED, stage=WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
+        (status(WorkerState.STARTING, died=True, ended_at=ago(2)), "down", 2),
+        (status(WorkerState.BACKING_OFF, died=True, decision=wait(40)), "down", 0),
     ],
 )
 def test_what_was_seen_has_its_condition_and_the_moment_since_when(
@@ -86,8 +86,8 @@ def test_what_was_seen_has_its_condition_and_the_moment_since_when(
     "seen",
     [
         status(heartbeat_known=False, started_at=ago(500)),
-        status(STOPPED, stage=WorkerState.STARTING),
-        status(STOPPED, stage=WorkerState.STOPPING, died=True),
+        status(WorkerState.STARTING),
+        status(WorkerState.STOPPING, died=True),
         status(STOPPED),
     ],
     ids=["the drive is away", "it comes up for the first time", "somebody stops it", "it was stopped by a command"],
@@ -122,24 +122,24 @@ def test_who_is_brought_back_soon_or_was_just_started_is_not_accused_yet(
 @pytest.mark.parametrize(
     ("seen", "seconds"),
     [
-        (Observation(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300), 297),
-        (Observation(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300, lag_seconds=5), 302),
-        (Observation(RUNNING, started_at=ago(100), max_age_seconds=300), 200),
-        (Observation(RUNNING, heartbeat=beat(700), started_at=ago(100), max_age_seconds=300), 200),
-        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900)), 100),
-        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), lag_seconds=5), 105),
-        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), resumed_at=ago(50)), 250),
-        (Observation(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), paused=True), 297),
-        (Observation(RUNNING, heartbeat=Heartbeat("running", FAR, progress=FAR), started_at=ago(9)), None),
-        (Observation(RUNNING, heartbeat=beat(3), frozen_seconds=4.0), 6),
-        (Observation(RUNNING, heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), None),
-        (Observation(RUNNING, max_age_seconds=0, started_at=ago(900)), None),
-        (Observation(RUNNING, heartbeat_known=False, started_at=ago(900)), None),
-        (Observation(STOPPED), None),
+        (status(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300), 297),
+        (status(RUNNING, heartbeat=beat(3), started_at=ago(500), max_age_seconds=300, lag_seconds=5), 302),
+        (status(RUNNING, started_at=ago(100), max_age_seconds=300), 200),
+        (status(RUNNING, heartbeat=beat(700), started_at=ago(100), max_age_seconds=300), 200),
+        (status(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900)), 100),
+        (status(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), lag_seconds=5), 105),
+        (status(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), resumed_at=ago(50)), 250),
+        (status(RUNNING, heartbeat=beat(3, progress=ago(200)), started_at=ago(900), paused=True), 297),
+        (status(RUNNING, heartbeat=Heartbeat("running", FAR, progress=FAR), started_at=ago(9)), None),
+        (status(RUNNING, heartbeat=beat(3), frozen_seconds=4.0), 6),
+        (status(RUNNING, heartbeat=beat(310), started_at=ago(900), max_age_seconds=300), None),
+        (status(RUNNING, max_age_seconds=0, started_at=ago(900)), None),
+        (status(RUNNING, heartbeat_known=False, started_at=ago(900)), None),
+        (status(STOPPED), None),
     ],
 )
-def test_the_next_moment_at_which_anything_can_change_is_computed(seen: Observation, seconds: float | None) -> None:
-    moment = changes_at(seen, NOW)
+def test_the_next_moment_at_which_anything_can_change_is_computed(seen: WorkerStatus, seconds: float | None) -> None:
+    moment = changes_at(seen)
     assert (moment and (moment - NOW).total_seconds()) == seconds
     if moment is not None and seen.frozen_seconds is None:
         before, after = health(seen, moment - timedelta(microseconds=1)), health(seen, moment)
@@ -148,8 +148,8 @@ def test_the_next_moment_at_which_anything_can_change_is_computed(seen: Observat
 
 
 def test_a_worker_is_not_well_before_its_start_grace_is_over() -> None:
-    young = Observation(RUNNING, max_age_seconds=0, started_at=ago(1))
-    assert changes_at(young, NOW, 2.0) == NOW + timedelta(seconds=1)
+    young = status(RUNNING, max_age_seconds=0, started_at=ago(1))
+    assert changes_at(young) == NOW + timedelta(seconds=1)
     assert read_condition(status(max_age_seconds=0, started_at=ago(1))) is None
     known = read_condition(status(max_age_seconds=0, started_at=ago(3)))
     assert known is not None

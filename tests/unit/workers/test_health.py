@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,13 +14,15 @@ from hypothesis import strategies as st
 from supervisor_core.workers.health import (
     Health,
     Heartbeat,
-    Observation,
     WorkerState,
     hangs,
     health,
     is_watcher_healthy,
     read_heartbeat,
 )
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.status import WorkerStatus
+from tests.support.daemon.worker_statuses import worker_status
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -34,8 +37,12 @@ def beat(seconds: float, status: str = "running", error: str = "", progress: flo
     return Heartbeat(status, ago(seconds), error, progress=None if progress is None else ago(progress))
 
 
-def running(**facts: Any) -> Observation:
-    return Observation(**{"state": WorkerState.RUNNING, "started_at": ago(3600), "heartbeat": beat(10), **facts})
+def status(state: WorkerState, **facts: Any) -> WorkerStatus:
+    return worker_status("North", NOW, state, **facts)
+
+
+def running(**facts: Any) -> WorkerStatus:
+    return status(**{"state": WorkerState.RUNNING, "started_at": ago(3600), "heartbeat": beat(10), **facts})
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,7 @@ def running(**facts: Any) -> Observation:
             "unreachable; its probe x",
         ),
         (running(probe_failing="its probe x", heartbeat=beat(-99)), Health.DEGRADED, False, "writes it; its probe x"),
-        (Observation(WorkerState.STOPPED, paused=True, probe_failing="its probe x"), Health.UNKNOWN, True, "paused"),
+        (status(WorkerState.STOPPED, paused=True, probe_failing="its probe x"), Health.UNKNOWN, True, "paused"),
         (running(heartbeat=beat(10, "error")), Health.DEGRADED, False, "'error'"),
         (running(heartbeat=beat(10, "RUNNING")), Health.HEALTHY, True, "heartbeat"),
         (running(heartbeat=beat(10, "running", "disk full")), Health.DEGRADED, False, "disk full"),
@@ -116,17 +123,17 @@ def running(**facts: Any) -> Observation:
         (running(frozen_seconds=60, heartbeat_known=False), Health.FROZEN, False, "signal"),
         (running(heartbeat=None, max_age_seconds=0), Health.HEALTHY, True, "running"),
         (running(heartbeat_known=False), Health.UNKNOWN, False, "drive"),
-        (Observation(WorkerState.STOPPED), Health.MISSING, False, "should"),
-        (Observation(WorkerState.STOPPED, paused=True), Health.UNKNOWN, True, "paused"),
-        (Observation(WorkerState.STOPPED, enabled=False), Health.UNKNOWN, True, "not enabled"),
-        (Observation(WorkerState.QUARANTINED), Health.UNKNOWN, True, "quarantined in the configuration"),
-        (Observation(WorkerState.QUARANTINED, paused=True), Health.UNKNOWN, True, "paused; quarantined in"),
-        (Observation(WorkerState.STARTING), Health.UNKNOWN, True, "starting"),
-        (Observation(WorkerState.STOPPING), Health.UNKNOWN, True, "stopping"),
-        (Observation(WorkerState.STUCK), Health.UNKNOWN, False, "can't be killed"),
+        (status(WorkerState.STOPPED), Health.MISSING, False, "should"),
+        (status(WorkerState.STOPPED, paused=True), Health.UNKNOWN, True, "paused"),
+        (status(WorkerState.STOPPED, enabled=False), Health.UNKNOWN, True, "not enabled"),
+        (status(WorkerState.QUARANTINED), Health.UNKNOWN, True, "quarantined in the configuration"),
+        (status(WorkerState.QUARANTINED, paused=True), Health.UNKNOWN, True, "paused; quarantined in"),
+        (status(WorkerState.STARTING), Health.UNKNOWN, True, "starting"),
+        (status(WorkerState.STOPPING), Health.UNKNOWN, True, "stopping"),
+        (status(WorkerState.STUCK), Health.UNKNOWN, False, "can't be killed"),
     ],
 )
-def test_what_was_seen_becomes_a_word_and_a_reason(seen: Observation, word: Health, fine: bool, said: str) -> None:
+def test_what_was_seen_becomes_a_word_and_a_reason(seen: WorkerStatus, word: Health, fine: bool, said: str) -> None:
     verdict = health(seen, NOW)
     assert (verdict.health, verdict.fine) == (word, fine)
     assert said in verdict.reason
@@ -288,7 +295,7 @@ BEATS = st.builds(
     st.none() | st.floats(-5, 10_000),
 )
 SIGHTS = st.builds(
-    Observation,
+    status,
     state=st.sampled_from(WorkerState),
     paused=st.booleans(),
     enabled=st.booleans(),
@@ -305,16 +312,18 @@ SIGHTS = st.builds(
 
 
 @given(SIGHTS)
-def test_a_running_worker_whose_probe_fails_is_never_fine_nor_healthy_and_its_probe_is_named(seen: Observation) -> None:
-    verdict = health(seen._replace(state=WorkerState.RUNNING, probe_failing="its probe x fails"), NOW)
+def test_a_running_worker_whose_probe_fails_is_never_fine_and_its_probe_is_named(
+    seen: WorkerStatus,
+) -> None:
+    verdict = health(replace(seen, state=WorkerState.RUNNING, probe_failing="its probe x fails"), NOW)
     assert not verdict.fine
     assert verdict.health not in (Health.HEALTHY, Health.UNKNOWN)
     assert verdict.health is Health.FROZEN or "its probe x fails" in verdict.reason
 
 
 @given(SIGHTS, SECONDS)
-def test_lag_only_ever_excuses(seen: Observation, more: float) -> None:
-    excused = health(seen._replace(lag_seconds=seen.lag_seconds + more), NOW)
+def test_lag_only_ever_excuses(seen: WorkerStatus, more: float) -> None:
+    excused = health(replace(seen, lag_seconds=seen.lag_seconds + more), NOW)
     silent = (Health.STALE, Health.MISSING)
     if health(seen, NOW).health not in silent:
         assert excused.health not in silent
@@ -323,8 +332,8 @@ def test_lag_only_ever_excuses(seen: Observation, more: float) -> None:
 
 
 @given(SIGHTS)
-def test_without_progress_it_is_worse_only_where_all_else_is_well(seen: Observation) -> None:
-    silent = seen._replace(heartbeat=seen.heartbeat and seen.heartbeat._replace(progress=None))
+def test_without_progress_it_is_worse_only_where_all_else_is_well(seen: WorkerStatus) -> None:
+    silent = replace(seen, heartbeat=seen.heartbeat and seen.heartbeat._replace(progress=None))
     verdict, otherwise = health(seen, NOW), health(silent, NOW)
     if verdict.stalled:
         assert verdict.health is Health.DEGRADED
@@ -335,14 +344,14 @@ def test_without_progress_it_is_worse_only_where_all_else_is_well(seen: Observat
 
 @given(SIGHTS, BEATS, BEATS, SECONDS)
 def test_what_a_dead_process_said_last_makes_no_difference(
-    seen: Observation, one: Heartbeat, other: Heartbeat, earlier: float
+    seen: WorkerStatus, one: Heartbeat, other: Heartbeat, earlier: float
 ) -> None:
     start = ago(earlier)
     before = [word._replace(at=start - timedelta(seconds=0.5), pid=7) for word in (one, other)]
-    seen = seen._replace(started_at=start, pid=8)
-    verdicts = {health(seen._replace(heartbeat=word), NOW)[::2] for word in before}
-    silent = health(seen._replace(heartbeat=None), NOW)
-    assert len({health(seen._replace(heartbeat=word), NOW) for word in before}) == 1
+    seen = replace(seen, started_at=start)
+    verdicts = {health(replace(seen, heartbeat=word), NOW)[::2] for word in before}
+    silent = health(replace(seen, heartbeat=None), NOW)
+    assert len({health(replace(seen, heartbeat=word), NOW) for word in before}) == 1
     assert verdicts == {silent[::2]}
 
 
@@ -356,9 +365,9 @@ def test_a_running_worker_that_does_nothing_hangs_and_one_that_is_paused_or_unkn
         (running(heartbeat=beat(-100), probe_failing="its probe x fails"), "its probe x fails"),
     ):
         assert words in hangs(seen, NOW)
-        assert hangs(seen._replace(paused=True), NOW) == ""
+        assert hangs(replace(seen, pause=Pause()), NOW) == ""
         for state in WorkerState:
-            assert state is WorkerState.RUNNING or hangs(seen._replace(state=state), NOW) == ""
+            assert state is WorkerState.RUNNING or hangs(replace(seen, state=state), NOW) == ""
     for seen in (
         running(),
         running(heartbeat=None, max_age_seconds=0),
@@ -374,7 +383,7 @@ def test_a_running_worker_that_does_nothing_hangs_and_one_that_is_paused_or_unkn
 
 
 @given(SIGHTS)
-def test_what_is_hung_runs_is_not_paused_and_is_not_well(seen: Observation) -> None:
+def test_what_is_hung_runs_is_not_paused_and_is_not_well(seen: WorkerStatus) -> None:
     if hangs(seen, NOW):
         assert seen.state is WorkerState.RUNNING
         assert not seen.paused

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor_core.config.worker_settings import RestartSettings
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.planning import Action, ActionKind, Why, plan
-from supervisor_core.workers.status import ActualState, DesiredState
+from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
+from supervisor_core.workers.status import DesiredState, WorkerStatus
+from tests.support.daemon.worker_statuses import worker_status
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HASHES = ("", "old", "new")
@@ -23,8 +26,13 @@ def desired_state(enabled: bool, quarantined: bool, paused: bool, spec_hash: str
     return DesiredState(spec_hash, enabled, quarantined, paused)
 
 
-def actual_state(state: WorkerState, spec_hash: str = "", *, ended: bool = False, hung: bool = False) -> ActualState:
-    return ActualState(state, spec_hash=spec_hash, ended=ended, hung=hung)
+def actual_state(state: WorkerState, spec_hash: str = "", *, ended: bool = False, hung: bool = False) -> WorkerStatus:
+    """A worker that hangs is stopped by a signal."""
+    frozen, rests = 60.0 if hung else None, RestartDecision(Next.REST, RestartReason.ENDED_WELL, "exited")
+    decision, restart = rests if ended else None, RestartSettings(on_hang=hung)
+    return worker_status(
+        "W", NOW, state, spec_hash=spec_hash, decision=decision, frozen_seconds=frozen, restart=restart
+    )
 
 
 WANTED = [None, *(desired_state(*given) for given in product(FLAGS, FLAGS, FLAGS, HASHES))]
@@ -43,13 +51,13 @@ actual_ones = st.builds(
 ids = st.sampled_from("ABCDE")
 
 
-def planned(wanted: DesiredState | None, actual: ActualState | None, *, resting: bool = False) -> Action:
+def planned(wanted: DesiredState | None, actual: WorkerStatus | None, *, resting: bool = False) -> Action:
     """The action for one worker."""
     desired = {} if wanted is None else {"W": wanted}
-    return plan(desired, {} if actual is None else {"W": actual}, NOW, resting=resting)["W"]
+    return plan(desired, {} if actual is None else {"W": actual}, NOW, monitoring_paused=resting)["W"]
 
 
-def expected(wanted: DesiredState | None, actual: ActualState | None) -> ActionKind:
+def expected(wanted: DesiredState | None, actual: WorkerStatus | None) -> ActionKind:
     """The same decision, written down as a list of the cases in which something is done."""
     if actual is None:
         return ActionKind.NONE
@@ -67,12 +75,12 @@ def expected(wanted: DesiredState | None, actual: ActualState | None) -> ActionK
             return ActionKind.RESTART
         case WorkerState.RUNNING if not kept and actual.hung:
             return ActionKind.RESTART
-        case WorkerState.STOPPED if wanted.enabled and not kept and not actual.ended:
+        case WorkerState.STOPPED if wanted.enabled and not kept and not actual.finished:
             return ActionKind.START
     return ActionKind.NONE
 
 
-def applied(action: Action, wanted: DesiredState | None, actual: ActualState | None) -> ActualState | None:
+def applied(action: Action, wanted: DesiredState | None, actual: WorkerStatus | None) -> WorkerStatus | None:
     """What is there after the action was carried out."""
     match action.kind:
         case ActionKind.START | ActionKind.RESTART:
@@ -105,7 +113,7 @@ def test_applying_the_plan_leaves_nothing_to_plan_in_any_combination() -> None:
 
 @given(st.dictionaries(ids, wanted_ones), st.dictionaries(ids, actual_ones))
 def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
-    desired: dict[str, DesiredState], actual: dict[str, ActualState]
+    desired: dict[str, DesiredState], actual: dict[str, WorkerStatus]
 ) -> None:
     before = (dict(desired), dict(actual))
     actions = plan(desired, actual, NOW)
@@ -126,7 +134,7 @@ def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
     ("wanted", "actual", "why"),
     [
         (desired_state(True, False, False), actual_state(WorkerState.STOPPED), Why.NOT_RUNNING),
-        (desired_state(True, False, False), actual_state(WorkerState.RUNNING), Why.AS_WANTED),
+        (desired_state(True, False, False), actual_state(WorkerState.RUNNING), Why.NOTHING_TO_DO),
         (desired_state(True, False, False, "new"), actual_state(WorkerState.RUNNING, "old"), Why.CHANGED),
         (desired_state(False, False, False), actual_state(WorkerState.RUNNING), Why.NOT_ENABLED),
         (desired_state(False, True, True), actual_state(WorkerState.STOPPED), Why.NOT_ENABLED),
@@ -137,7 +145,7 @@ def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
         (desired_state(True, False, False), actual_state(WorkerState.STOPPED, ended=True), Why.ENDED),
         (desired_state(True, False, False), actual_state(WorkerState.BACKING_OFF), Why.UNDER_WAY),
         (desired_state(True, False, False), actual_state(WorkerState.STUCK), Why.STUCK),
-        (desired_state(True, False, False), None, Why.NOT_SEEN),
+        (desired_state(True, False, False), None, Why.NOT_OBSERVED),
         (desired_state(True, False, False), actual_state(WorkerState.RUNNING, hung=True), Why.HUNG),
         (desired_state(True, False, False, "new"), actual_state(WorkerState.RUNNING, "old", hung=True), Why.CHANGED),
         (desired_state(True, False, True), actual_state(WorkerState.RUNNING, hung=True), Why.PAUSED),
@@ -149,7 +157,7 @@ def test_neither_the_order_nor_the_other_workers_matter_and_nothing_is_changed(
         (None, actual_state(WorkerState.STOPPING), Why.UNDER_WAY),
     ],
 )
-def test_an_action_says_why(wanted: DesiredState | None, actual: ActualState | None, why: Why) -> None:
+def test_an_action_says_why(wanted: DesiredState | None, actual: WorkerStatus | None, why: Why) -> None:
     assert planned(wanted, actual).why is why
 
 
@@ -159,7 +167,7 @@ def test_while_all_monitoring_is_paused_nothing_is_done_even_to_what_is_not_conf
     wanted: DesiredState | None, state: WorkerState
 ) -> None:
     action = planned(wanted, actual_state(state, "old"), resting=True)
-    assert (action.kind, action.why) == (ActionKind.NONE, Why.RESTING)
+    assert (action.kind, action.why) == (ActionKind.NONE, Why.MONITORING_PAUSED)
 
 
 def test_an_action_carries_the_time_of_its_plan_so_that_a_newer_one_is_known() -> None:

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor_core.workers.health import Health, WorkerState
-from supervisor_core.workers.status import ActualState, DesiredState, Reconciliation, Snapshot, WorkerSnapshot
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.status import DesiredState, Snapshot, WorkerSnapshot
+from tests.support.daemon.worker_statuses import worker_status
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 
@@ -17,17 +18,10 @@ moments = st.none() | st.datetimes(timezones=st.just(UTC))
 workers = st.builds(
     WorkerSnapshot,
     st.builds(DesiredState, st.text(max_size=3), st.booleans(), st.booleans(), st.booleans()),
-    st.builds(
-        ActualState,
-        st.sampled_from(WorkerState),
-        st.none() | st.integers(1, 9),
-        moments,
-        st.sampled_from(Health),
-        st.text(max_size=3),
-        moments,
-        st.lists(st.text(max_size=3), max_size=2).map(tuple),
-    ),
-    st.builds(Reconciliation, st.integers(0, 3), moments, st.integers(0, 3)),
+    st.builds(worker_status, st.just("A"), st.just(NOW), st.sampled_from(WorkerState), pid=st.integers(1, 9)),
+    st.integers(0, 3),
+    moments,
+    st.integers(0, 3),
 )
 pictures = st.dictionaries(st.sampled_from("ABC"), workers)
 

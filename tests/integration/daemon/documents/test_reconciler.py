@@ -151,7 +151,7 @@ def test_a_second_owner_is_refused_and_a_next_one_is_not(tmp_path: Path) -> None
 def test_without_an_adapter_workers_are_processes_that_outlive_the_program(tmp_path: Path) -> None:
     config = configured(tmp_path, {"North": {}})
     prepare_state_dir(config)
-    adapter = ProcessWorkerAdapter.of(DaemonContext(open_doors(config)))
+    adapter = ProcessWorkerAdapter(DaemonContext(open_doors(config)))
     adapter.add(config.worker("North"))
 
     async def story() -> None:
@@ -198,5 +198,6 @@ def test_the_words_of_the_document_do(tmp_path: Path) -> None:
         assert (state.tool_count, state.desired_version) == (0, 2)
         assert state.reconcile_count >= 2
         await reconciler.stop()
+        assert events.closed
 
     asyncio.run(story())

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def test_the_picture_of_a_started_worker_names_its_process_and_the_version_that_
         await world.reconciler.start()
         await until(lambda: world.runs("North"))
         await until(lambda: world.pictured("North").actual.pid == world.pid("North"), "it is in the picture", 1)
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 1, "it counts as applied", 1)
+        await until(lambda: world.pictured("North").desired_version == 1, "it counts as applied", 1)
 
     world.run(story())
 
@@ -92,9 +93,9 @@ def test_the_next_daemon_knows_from_its_first_look_which_failed_run_a_worker_fol
         await until(lambda: world.pid("North") not in (None, old) and world.state("North") == "running", "it's back")
         again = await world.killed()
         await again.start()
-        status = again.managed["North"].current_status()
+        status = again.workers["North"].status
         assert status is not None
-        assert round(status.observation.failed_after_seconds) == 20
+        assert round(status.failed_after_seconds) == 20
 
     world.run(story())
 
@@ -117,7 +118,7 @@ def test_one_that_a_new_configuration_removes_is_stopped_and_forgotten(world: Wo
         await until(lambda: "South" not in world.reconciler.current_snapshot().workers, "it is not in the picture", 1)
         assert not world.runs("South")
         assert world.adapter.done("South") == ["start", "remove"]
-        assert world.reconciler.actor("South") is None
+        assert world.reconciler.workers.get("South") is None
         assert "South" in old.workers
 
     world.run(story())
@@ -144,7 +145,7 @@ def test_one_that_can_not_be_ended_is_not_forgotten(world: World) -> None:
         world.adapter.unkillable("South")
         world.configure(North={})
         await until(lambda: world.state("South") == "stuck", "it is seen to be stuck", 1)
-        assert world.reconciler.actor("South") is not None
+        assert world.reconciler.workers.get("South") is not None
 
     world.run(story())
 
@@ -173,7 +174,7 @@ def test_what_needs_a_restart_restarts_the_worker_once(world: World, tmp_path: P
         old = world.pid("North")
         world.configure(North=change, South={})
         await until(lambda: world.pid("North") not in (None, old), "it is restarted", 5)
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2, "and that is applied", 5)
+        await until(lambda: world.pictured("North").desired_version == 2, "and that is applied", 5)
         assert world.adapter.done("North") == ["start", "stop", "start"]
         assert world.adapter.done("South") == ["start"]
 
@@ -194,7 +195,7 @@ def test_what_is_live_is_taken_over_without_a_restart(world: World, change: dict
     async def story() -> None:
         await up(world)
         world.configure(North=change, South={})
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2, "it is applied", 1)
+        await until(lambda: world.pictured("North").desired_version == 2, "it is applied", 1)
         assert world.adapter.done("North") == ["start"]
         assert world.adapter.state("North").identity is not None
 
@@ -206,14 +207,14 @@ def test_a_change_that_could_not_be_started_leaves_the_old_one_running_and_says_
         await up(world)
         old = world.pid("North")
         world.configure(North={"command": ["/no/such/program"]}, South={})
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
-        await until(lambda: actor.operations.error, "its error is known", 1)
-        assert "/no/such/program" in (actor.operations.error or "")
+        await until(lambda: actor.start_error, "its error is known", 1)
+        assert "/no/such/program" in (actor.start_error)
         assert world.pid("North") == old
-        assert world.pictured("North").reconciliation.desired_version == 1, "the new version is not applied"
+        assert world.pictured("North").desired_version == 1, "the new version is not applied"
         world.configure(North={}, South={})
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 3, "and this one is", 1)
+        await until(lambda: world.pictured("North").desired_version == 3, "and this one is", 1)
 
     world.run(story())
 
@@ -331,7 +332,7 @@ def test_no_snapshot_ever_shows_a_process_that_was_ended_as_running(
     async def story() -> None:
         await up(world)
         world.configure(North={"command": ["sleep", "2"]}, South={})
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2)
+        await until(lambda: world.pictured("North").desired_version == 2)
         task = world.send("restart_watcher", "South")
         await until(lambda: world.job(task).outcome is not None)
         await until(lambda: world.pictured("South").actual.pid == world.pid("South"), "the new one is shown", 1)
@@ -377,7 +378,7 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
 
     async def story() -> None:
         await up(world)
-        actors = [world.reconciler.actor(name) for name in ("North", "South")]
+        actors = [world.reconciler.workers.get(name) for name in ("North", "South")]
         before = world.reconciler.current_snapshot().version
         for reader in readers:
             reader.start()
@@ -386,7 +387,9 @@ def test_threads_that_read_see_whole_pictures_whose_versions_never_fall_through_
             actor = actors[number % 2]
             assert actor is not None
             pid = 50_000 + number if number % 4 > 1 else None
-            actor.observe(found(actor.worker.id, pid), quarantined=False)
+            seen = actor.observed
+            assert seen is not None
+            actor.observe(replace(seen, found=found(actor.id, pid)))
             number += 1
         done.set()
         for reader in readers:

@@ -129,11 +129,11 @@ def test_one_that_is_told_to_stop_meanwhile_leaves_it_to_the_next(
             else:
                 world.configure(**both(tmp_path, CHANGES[change].get("North")))
             await until(lambda: waits(caplog), f"the {change} waits")
-            actor = world.reconciler.actor("North")
+            actor = world.reconciler.workers.get("North")
             assert actor is not None
             await world.reconciler.stop()
             assert world.adapter.done("North") == before, "it was not begun"
-            assert (actor.problem, actor.operations.error, actor.lifecycle.in_hand) == ("", None, "")
+            assert (actor.problem, actor.start_error, actor.activity) == ("", "", "")
         if change == "remove":  # its record is in the test alone, where the next daemon does not look
             return
         again = await world.killed()

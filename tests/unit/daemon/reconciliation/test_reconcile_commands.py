@@ -106,7 +106,7 @@ def test_several_restarts_are_announced_and_go_one_by_one(world: World, caplog: 
             seen += under_way
             let_go[under_way[0]].set()
             done = under_way[0]
-            await until(lambda: world.pictured(done).reconciliation.desired_version == 2)  # noqa: B023
+            await until(lambda: world.pictured(done).desired_version == 2)  # noqa: B023
         assert sorted(seen) == sorted(WORKERS)
         assert [world.adapter.done(name) for name in WORKERS] == [["start", "stop", "start"]] * 3
 
@@ -160,7 +160,7 @@ def test_the_newest_plan_takes_the_place_of_one_that_waits(world: World, monkeyp
 def test_what_was_planned_before_monitoring_was_paused_is_not_begun_after_it(world: World, resting: bool) -> None:
     async def story() -> None:
         await up(world)
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
         world.resting = resting  # and no round has been made since
         actor.act(Action(ActionKind.RESTART, Why.HUNG, datetime.now(UTC)))
@@ -180,9 +180,9 @@ def test_a_quarantine_that_appears_while_a_command_is_in_hand_counts_after_it(
         world.send("diagnostics", "North")
         await until(lambda: handler.begun)
         world.parts.host.quarantines.begin("North", "by a hand", datetime.now(UTC))
-        before = world.pictured("South").reconciliation.count
+        before = world.pictured("South").reconcile_count
         world.reconciler.plan_again()
-        await until(lambda: world.pictured("South").reconciliation.count > before, "the round fails for nobody")
+        await until(lambda: world.pictured("South").reconcile_count > before, "the round fails for nobody")
         assert not world.reconciler.problem()
         handler.hold.set()
         await until(lambda: world.pictured("North").desired.quarantined)
@@ -232,7 +232,7 @@ def test_what_waits_for_a_worker_that_is_removed_fails_and_says_so(world: World)
             assert not outcome.success
             assert "North" in (outcome.error or "")
         await until(lambda: {job.task_id for job in world.finished} >= set(tasks), "who waits is told")
-        await until(lambda: world.reconciler.actor("North") is None)
+        await until(lambda: world.reconciler.workers.get("North") is None)
         assert not world.reconciler.problem()
 
     world.run_in_threads(story())
@@ -309,10 +309,7 @@ def test_in_a_storm_of_plans_versions_commands_and_deaths_no_worker_has_two_thin
         tasks += [world.send("resume", each) for each in WORKERS]
         await until(lambda: all(world.job(task).outcome for task in tasks), "each command has its outcome")
         await until(
-            lambda: all(
-                world.runs(each) and world.pictured(each).reconciliation.desired_version == world.version
-                for each in WORKERS
-            ),
+            lambda: all(world.runs(each) and world.pictured(each).desired_version == world.version for each in WORKERS),
             "what was wanted last has come about",
         )
         assert [world.processes.find(each).record.command for each in WORKERS] == [("sleep", "9")] * 3  # type: ignore[union-attr]

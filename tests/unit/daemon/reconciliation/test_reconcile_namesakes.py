@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from supervisor_core.commands.command import Outcome
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
-from supervisor_core.daemon.reconciliation.unconfigured_workers import refuse_orphaned_jobs
+from supervisor_core.daemon.orphans import refuse_orphaned_jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import DaemonContext, HostContext
 from supervisor_core.workers.restarts import limits as starts
@@ -122,7 +122,7 @@ def test_a_quarantine_and_starts_do_not_hold_for_a_namesake(world: World) -> Non
         state_dir = world.parts.host.config.state_dir
         assert len(starts.read_starts(state_dir, "North")) == 2
         world.configure(South={})
-        await until(lambda: world.reconciler.actor("North") is None, "it is removed", SOON_SECONDS)
+        await until(lambda: world.reconciler.workers.get("North") is None, "it is removed", SOON_SECONDS)
         assert world.parts.host.quarantines.read("North") is None
         assert starts.read_starts(state_dir, "North") == []
         world.configure(North=ruled(max_per_hour=2), South={})

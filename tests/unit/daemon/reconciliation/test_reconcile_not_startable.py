@@ -82,10 +82,10 @@ def test_what_is_missing_counts_against_nobody_and_it_is_started_once_that_is_th
             missing.take(tmp_path)
             await world.reconciler.start()
         tried = len(world.adapter.done("North"))
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
-        await until(lambda: actor.operations.error, "why it does not run is known", SOON_SECONDS)
-        assert missing.words in (actor.operations.error or "")
+        await until(lambda: actor.start_error, "why it does not run is known", SOON_SECONDS)
+        assert missing.words in (actor.start_error)
         await asyncio.sleep(HOUR_SECONDS / 2)
         state_dir = world.parts.host.config.state_dir
         assert world.state("North") == "stopped", "it is not given up"
@@ -95,7 +95,7 @@ def test_what_is_missing_counts_against_nobody_and_it_is_started_once_that_is_th
         missing.give_back(tmp_path)
         every = world.parts.host.config.supervisor.reconcile_seconds
         assert await seconds_until_it_runs(world) <= every + SOON_SECONDS
-        assert actor.operations.error is None
+        assert actor.start_error == ""
 
     world.run(story())
 

@@ -82,15 +82,3 @@ def test_after_the_start_each_worker_is_in_the_snapshot(world: World) -> None:
         assert world.reconciler.current_snapshot().version > snapshot.version
 
     world.run(story())
-
-
-def test_a_stop_ends_the_subscriptions(world: World) -> None:
-    async def story() -> None:
-        heard = world.reconciler.subscribe()
-        await world.reconciler.start()
-        await world.reconciler.stop()
-        assert heard.closed
-        async for _ in heard:
-            pass
-
-    world.run(story())

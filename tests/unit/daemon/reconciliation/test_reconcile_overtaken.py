@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.common.events import EventType
-from supervisor_core.daemon.reconciliation.actor import WorkerActor
+from supervisor_core.daemon.worker import Worker
 from supervisor_core.workers.planning import Action, ActionKind, Why
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
@@ -25,18 +25,18 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
         yield made
 
 
-async def up(world: World) -> WorkerActor:
+async def up(world: World) -> Worker:
     """Both run; the actor of North."""
     await world.reconciler.start()
     await until(lambda: world.state("North") == world.state("South") == "running", "both run")
-    actor = world.reconciler.actor("North")
+    actor = world.reconciler.workers.get("North")
     assert actor is not None
     return actor
 
 
 def rounds(world: World) -> int:
     """How many plans there were for North."""
-    return world.pictured("North").reconciliation.count
+    return world.pictured("North").reconcile_count
 
 
 def test_a_restart_for_new_settings_that_a_person_has_brought_about_is_not_done_once_more(world: World) -> None:
@@ -54,7 +54,7 @@ def test_a_restart_for_new_settings_that_a_person_has_brought_about_is_not_done_
         pid = world.pid(other)
         holds[first].set()
         for name in holds:
-            await until(lambda: world.pictured(name).reconciliation.desired_version == 2, f"{name} is done")  # noqa: B023
+            await until(lambda: world.pictured(name).desired_version == 2, f"{name} is done")  # noqa: B023
         assert world.pid(other) == pid
 
     world.run_in_threads(story())
@@ -65,7 +65,7 @@ def test_a_restart_for_settings_that_it_has_already_does_nothing(world: World) -
         actor = await up(world)
         pid = world.pid("North")
         actor.act(Action(ActionKind.RESTART, Why.CHANGED, datetime.now(UTC)))
-        await until(lambda: not actor.pending and not actor.acting, "it is thought about", SOON_SECONDS)
+        await until(lambda: not actor.acting and not world.pictured("North").actual.pending, "dropped", SOON_SECONDS)
         await asyncio.sleep(SOON_SECONDS)
         assert (world.pid("North"), world.adapter.done("North")) == (pid, ["start"])
 
@@ -84,7 +84,7 @@ def test_what_is_wanted_again_is_neither_stopped_nor_removed_and_a_new_plan_is_m
         await until(lambda: rounds(world) > before, "it is planned anew", SOON_SECONDS)
         await asyncio.sleep(SOON_SECONDS)
         assert (world.pid("North"), world.adapter.done("North")) == (pid, ["start"])
-        assert world.reconciler.actor("North") is actor
+        assert world.reconciler.workers.get("North") is actor
 
     world.run(story())
 
@@ -96,11 +96,11 @@ def test_one_that_rests_and_was_put_back_is_not_told_of_as_removed(world: World)
         await until(lambda: world.state("North") == "stopped")
         await asyncio.sleep(SOON_SECONDS)
         subscription = world.reconciler.subscribe([EventType.WORKER_REMOVED])
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
         actor.act(Action(ActionKind.REMOVE, Why.NOT_CONFIGURED, datetime.now(UTC)))
         await asyncio.sleep(SOON_SECONDS)
-        assert world.reconciler.actor("North") is actor
+        assert world.reconciler.workers.get("North") is actor
         assert waiting(subscription) == []
 
     world.run(story())
@@ -114,11 +114,11 @@ def test_a_version_counts_as_brought_about_only_once_it_is_not_while_monitoring_
         world.configure(North={"env": {"A": "b"}}, South={})
         await until(lambda: rounds(world) > before, "there was a round", SOON_SECONDS)
         for name in ("North", "South"):
-            assert world.pictured(name).reconciliation.desired_version == 1
+            assert world.pictured(name).desired_version == 1
         world.resting = False
         world.reconciler.plan_again()
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2, "now it is", 5)
-        assert world.pictured("South").reconciliation.desired_version == 2
+        await until(lambda: world.pictured("North").desired_version == 2, "now it is", 5)
+        assert world.pictured("South").desired_version == 2
 
     world.run(story())
 
@@ -135,10 +135,10 @@ def test_nor_while_the_worker_is_paused(world: World, runs: bool) -> None:
             await until(lambda: world.state("North") == "running", "a person has started it", SOON_SECONDS)
         before = rounds(world)
         world.configure(North={"env": {"A": "b"}}, South={})
-        await until(lambda: world.pictured("South").reconciliation.desired_version == 2, "of South it is", SOON_SECONDS)
+        await until(lambda: world.pictured("South").desired_version == 2, "of South it is", SOON_SECONDS)
         assert rounds(world) > before
-        assert world.pictured("North").reconciliation.desired_version == 1
+        assert world.pictured("North").desired_version == 1
         world.send("resume", "North")
-        await until(lambda: world.pictured("North").reconciliation.desired_version == 2, "now it is", 60)
+        await until(lambda: world.pictured("North").desired_version == 2, "now it is", 60)
 
     world.run(story())

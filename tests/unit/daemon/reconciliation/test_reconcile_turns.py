@@ -15,13 +15,12 @@ from supervisor_core.commands.catalog import CATALOG, check_params
 from supervisor_core.commands.command import Command, Issuer, Outcome
 from supervisor_core.daemon import execution as executing
 from supervisor_core.daemon.handlers import HANDLERS
-from supervisor_core.daemon.reconciliation.reconciler import Reconciler
 from supervisor_core.intake.filing import enqueue
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import FINAL, Job, not_begun
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.workers.context import HostContext
-from tests.support.daemon.reconciliation import AtOnce, World, a_world, until
+from tests.support.daemon.reconciliation import World, a_world, until
 
 WORKERS = ("West", "North", "South")
 AT_ONCE_SECONDS = 0.5
@@ -91,9 +90,7 @@ def test_whoever_sends_commands_to_other_hosts_hears_that_it_is_the_turn_of_one_
 ) -> None:
     Handlers(monkeypatch)
     told: list[str] = []
-    world.reconciler = Reconciler(
-        world.configuration, world.adapter, context=world.parts, blocking=AtOnce(), next_turn=told.extend
-    )
+    monkeypatch.setattr(world.reconciler.program, "wake_workers", told.extend)
 
     async def story() -> None:
         await up(world)
@@ -165,7 +162,9 @@ def test_cut_off_between_two_workers_the_next_supervisor_goes_on_with_the_next(
 
     async def story() -> None:
         await up(world)
-        world.reconciler.next_turn = lambda _: None  # its supervisor dies before it can pass the turn on
+        monkeypatch.setattr(
+            world.reconciler.program, "wake_workers", lambda _: None
+        )  # its supervisor dies before it can pass the turn on
         task = send(world, "restart", WORKERS, "t1", keep_going=keep_going)
         await until(lambda: of(world, task)[0].state in FINAL, "the first is done", AT_ONCE_SECONDS)
         await world.killed()

@@ -98,10 +98,10 @@ def test_a_start_that_fails_is_a_life_of_no_length_and_ends_in_quarantine(world:
     async def story() -> None:
         world.adapter.break_start("North", "the program is broken")
         await world.reconciler.start()
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
         await until(lambda: world.state("North") == "backing_off", "it waits", SOON_SECONDS)
-        assert "the program is broken" in (actor.operations.error or "")
+        assert "the program is broken" in (actor.start_error)
         await until(lambda: world.state("North") == "quarantined", "it is given up", HOUR_SECONDS)
         assert world.adapter.done("North") == ["start"] * 6
 
@@ -119,9 +119,9 @@ def test_a_drive_that_is_away_keeps_no_worker_down(world: World, before: str) ->
             world.lose_drive()
             await world.reconciler.start()
         assert await seconds_until_it_runs(world) <= SOON_SECONDS
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
-        assert actor.operations.error is None
+        assert actor.start_error == ""
 
     world.run(story())
 

@@ -51,7 +51,7 @@ def test_a_daemon_that_follows_one_that_waited_goes_on_waiting_for_the_rest(worl
         world.configure(North=ruled(backoff_seconds=100))
         await up(world)
         await dies(world)
-        actor = world.reconciler.actor("North")
+        actor = world.reconciler.workers.get("North")
         assert actor is not None
         await until(lambda: actor.decision)
         assert actor.decision is not None

@@ -46,7 +46,9 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
     Otherwise a job would run months later, when a worker with that name is configured again.
     """
     refused: list[Job] = []
-    host = parts.host  # by this configuration, to the end: of one that comes meanwhile only its actor may do anything
+    host = (
+        parts.host
+    )  # by this configuration, to the end: of one that comes meanwhile only its `Worker` may do anything
     looked_after = set(known) | set(host.config.workers)
     while (
         waiting := _waiting_here(parts.ledger, host.config.supervisor.parallel) - looked_after

@@ -6,12 +6,10 @@ A suspended or busy host must not make workers look stale: `SuspensionClock` not
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from supervisor_core.common.log_events import LogEvent
 from supervisor_core.common.service import Blocking, Service, wait_until
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.host.process_facts.identity import since_boot
@@ -20,8 +18,6 @@ from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.probes import THREADS, Prober
 from supervisor_core.workers.status import WorkerStatus
-
-log = logging.getLogger(__name__)
 
 TICK_SECONDS = 5.0
 """The interval of ticks. A shorter stop between two of them is unnoticed and irrelevant."""
@@ -71,17 +67,17 @@ class WorkerObserver(Service):
 
     name = "observer"
 
-    def __init__(self, parts: DaemonContext, changed: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, context: DaemonContext, changed: Callable[[str], None] = lambda _: None) -> None:
         super().__init__()
-        self._parts = parts
+        self._context = context
         self._clock = SuspensionClock()
         self._table: tuple[float, ProcessTable | None] = (0.0, None)
-        self._prober = Prober(parts, Blocking(THREADS), self._clock.lost_seconds, changed)
+        self.prober = Prober(context, Blocking(THREADS), self._clock.lost_seconds, changed)
 
     def look(self, workers: Sequence[WorkerSettings]) -> list[WorkerStatus]:
         """Look at these workers. In a thread: it blocks."""
-        lag, probes = self._clock.lost_seconds, self._prober.failing
-        return observe_workers(self._parts.host, workers, lag=lag, probes=probes, scan=self._scan_recently)
+        lag, probes = self._clock.lost_seconds, self.prober.failing
+        return observe_workers(self._context.host, workers, lag=lag, probes=probes, scan=self._scan_recently)
 
     def _scan_recently(self) -> ProcessTable:
         at, table = self._table
@@ -89,37 +85,11 @@ class WorkerObserver(Service):
             self._table = at, table = time.monotonic(), scan_processes()
         return table
 
-    def follow(self, looked: Iterable[WorkerStatus]) -> None:
-        """From now on ask the processes that were seen. On the event loop."""
-        for seen in looked:
-            self._prober.worker(seen.worker.id, seen.worker, seen.found.identity)
-
-    def forget(self, worker_id: str) -> None:
-        """It was removed."""
-        self._prober.forget(worker_id)
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Measure and check until told to stop."""
         try:
             async with asyncio.TaskGroup() as both:  # one that fails ends the other, and both begin anew
                 both.create_task(self._clock.run(stopping, self.pulse.beat))
-                both.create_task(self._prober.run(stopping))
+                both.create_task(self.prober.run(stopping))
         except ExceptionGroup as failed:  # its own words say only that there was one
             raise failed.exceptions[0] from failed
-
-
-def log_health_changes(earlier: Mapping[str, WorkerStatus | None], looked: Mapping[str, WorkerStatus]) -> None:
-    """Compare these looks with the ones before."""
-    for worker_id, seen in looked.items():
-        before = earlier.get(worker_id)
-        if seen.found.identity is None:
-            continue
-        was_unwell = before is not None and before.found.identity is not None and not before.verdict.fine
-        if seen.verdict.fine and was_unwell:
-            about = LogEvent.WORKER_RECOVERED.extra(worker_id=worker_id, reason=seen.verdict.reason)
-            log.info("%s recovered: %s", worker_id, seen.verdict.reason, extra=about)
-        same = before is not None and before.verdict.health is seen.verdict.health
-        if not seen.verdict.fine and not (was_unwell and same):
-            health, reason = str(seen.verdict.health), seen.verdict.reason
-            about = LogEvent.WORKER_UNHEALTHY.extra(worker_id=worker_id, condition=health, reason=reason)
-            log.warning("%s is %s: %s", worker_id, health, reason, extra=about)
