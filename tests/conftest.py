@@ -43,7 +43,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """The same seed gives the same sample, and the same examples of every property."""
-    config.addinivalue_line("markers", "sampled(cases): `make test` runs so many of its cases, `make faults` all")
+    config.addinivalue_line(
+        "markers", "sampled(cases, of_file): `make test` runs so many of its cases, or tests, `make faults` all"
+    )
     full = config.getoption("--full")
     sampling.use(full=full)
     shared_statements.use()
@@ -131,7 +133,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take the sample, and deal it out."""
-    out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "[" in word])
+    out = sampling.left_out(items, [word.rpartition("/")[2] for word in config.args if "::" in word])
     if out:
         config.hook.pytest_deselected(items=list(out))
         items[:] = [item for item in items if item not in out]

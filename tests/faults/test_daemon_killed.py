@@ -17,6 +17,8 @@ from tests.support.homes import a_home
 from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 TASK = "task_20260205_001"
 PATIENCE_SECONDS = 30.0
 CRASHES = {"command": ["sh", "-c", "exit 3"], "heartbeat_max_age_seconds": 0, "start_grace_seconds": 0.05}

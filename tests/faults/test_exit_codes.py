@@ -18,6 +18,8 @@ from tests.support.daemon.daemon_homes import Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=4)
+
 PATIENCE_SECONDS = 30.0
 FEW = 8
 """Descriptors that are open only for a moment."""

@@ -26,6 +26,8 @@ from tests.support.daemon.daemon_homes import SLEEPER, Host
 from tests.support.homes import a_home
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 PATIENCE_SECONDS = 30.0
 STOP_TIMEOUT_SECONDS = 1.5
 DEFIANT = {

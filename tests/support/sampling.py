@@ -1,7 +1,8 @@
 """The sample of the long tests that `make test` runs; `make faults` runs all of them.
 
-Three kinds of tests are long only because of their number: cases of a matrix (`@pytest.mark.sampled(2)`), rounds of a
-loop (`rounds`), and examples of a property (`examples`). The seed decides which cases and examples a sample has.
+Four kinds of tests are long only because of their number: cases of a matrix (`@pytest.mark.sampled(2)`), tests that
+vary one promise throughout a file (`pytestmark = pytest.mark.sampled(of_file=4)`), rounds of a loop (`rounds`), and
+examples of a property (`examples`). The seed decides which cases, tests and examples a sample has.
 """
 
 from __future__ import annotations
@@ -56,16 +57,19 @@ def left_out(items: Iterable[pytest.Item], named: Iterable[str]) -> set[pytest.I
     """
     if _in_full:
         return set()
-    cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        marker = item.get_closest_marker("sampled")
-        if marker is not None and marker.args:
-            cases[item.nodeid.partition("[")[0], marker.args[0]].append(item)
     out: set[pytest.Item] = set()
-    for (name, size), all_of_them in cases.items():
-        row = sorted(all_of_them, key=lambda item: item.nodeid)
-        random.Random(name).shuffle(row)
-        first = seed() * size % len(row)
-        out.update((row[first:] + row[:first])[size:])
+    for of_file in (False, True):
+        cases: defaultdict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+        for item in (item for item in items if item not in out):
+            for marker in item.iter_markers("sampled"):
+                if of_file and "of_file" in marker.kwargs:
+                    cases[item.nodeid.partition("::")[0], marker.kwargs["of_file"]].append(item)
+                elif marker.args and not of_file:
+                    cases[item.nodeid.partition("[")[0], marker.args[0]].append(item)
+        for (name, size), all_of_them in cases.items():
+            row = sorted(all_of_them, key=lambda item: item.nodeid)
+            random.Random(name).shuffle(row)
+            first = seed() * size % len(row)
+            out.update((row[first:] + row[:first])[size:])
     wanted = tuple(named)
     return {item for item in out if not item.nodeid.endswith(wanted)} if wanted else out

@@ -16,7 +16,7 @@ from slack_playground import Playground, Timings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, FilePayload, Locator, Page
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*text. argument is missing")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*text. argument is missing"), pytest.mark.sampled(of_file=20)]
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script> &lt;b&gt;bold&lt;/b&gt;",

@@ -17,7 +17,7 @@ from slack_playground import Playground, Timings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*text. argument is missing")
+pytestmark = [pytest.mark.filterwarnings("ignore:.*text. argument is missing"), pytest.mark.sampled(of_file=5)]
 
 POST = "**/_playground/post"
 TIMINGS = Timings(ack=0.7, redelivery=(0.0, 0.2, 0.2))

@@ -12,6 +12,8 @@ from slack_sdk import WebClient
 from playground.tests.support.browser import olgas_page, row
 from slack_playground import Playground
 
+pytestmark = pytest.mark.sampled(of_file=4)
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page, Route
 

@@ -15,7 +15,7 @@ from tests.support.sampling import rounds
 from tests.support.slack.buttons import pressing
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=4)]
 
 TEN = [f"voter{number}" for number in range(10)]
 IDS = [f"U0{name.upper()}" for name in TEN]

@@ -20,6 +20,7 @@ from tests.support.storage.databases import new_database
 from tests.support.waiting import wait_until
 
 pytestmark = [
+    pytest.mark.sampled(of_file=1),
     pytest.mark.playground(patience=20),
     pytest.mark.timeout(150),
 ]

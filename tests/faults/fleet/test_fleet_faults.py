@@ -27,7 +27,7 @@ from tests.support.waiting import wait_until
 HOSTS = ("web-1", "web-2", "web-3")
 WORKERS = {"fetcher": NOTING_WORKER}
 
-pytestmark = pytest.mark.playground(patience=30)
+pytestmark = [pytest.mark.playground(patience=30), pytest.mark.sampled(of_file=1)]
 
 
 async def cut_the_line_of_a_host(fleet: FleetHomes, traffic: Traffic) -> None:

@@ -16,6 +16,8 @@ from tests.support.intake.approval_homes import ApprovalHome, an_approval_home
 from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 S = ApprovalState
 ROAD = ("APPROVAL_REQUESTED", "APPROVED", "RESTART_WATCHER")
 

@@ -12,6 +12,8 @@ from tests.support.homes import Home, a_home
 from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 TASK = "task_20260205_001"
 FLAG = f"supervisor_pause_OrionMX_{TASK}.flag"
 BODY = {"task_id": TASK, "handler": "pause", "label": "hotfix test"}

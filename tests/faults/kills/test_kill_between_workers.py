@@ -15,6 +15,8 @@ from tests.support.homes import Home, a_home
 from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=2)
+
 WORKERS = ("West", "North", "South")
 RESTS: dict[str, Any] = {**SLEEPER, "enabled": False}
 ONE_AT_A_TIME = {"id": "TestHost", "state_dir": "var", "inbox_poll_seconds": 0.5, "parallel": 1}

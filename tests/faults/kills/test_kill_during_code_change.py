@@ -21,6 +21,8 @@ from tests.support.code.checkout_homes import WORKER, CodeHome, a_code_home, wat
 from tests.support.programs.armed import armed
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 TASK = "task_20260205_001"
 EARLIER = "task_20260204_001"
 PROGRESS_SECONDS = 2.2

@@ -14,6 +14,8 @@ from tests.support.homes import Home, a_home
 from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 TASK = "task_20260205_001"
 FLAG = f"supervisor_restart_watcher_OrionMX_{TASK}.flag"
 BODY = {"task_id": TASK, "handler": "restart_watcher", "label": "hangs on a scan"}

@@ -14,6 +14,8 @@ from tests.support.intake.schedule_homes import comes_due, make_due, scheduled
 from tests.support.programs.armed import armed, distinct
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=2)
+
 ADD = 'schedule add nightly "daily 03:00" pause OrionMX hotfix'
 
 # Every crash point of a schedule that runs. `test_no_point_is_forgotten` holds these against what programs really pass.

@@ -16,7 +16,7 @@ from tests.support.homes import demo_command
 from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=2)]
 
 TIMED_OUT = "operation_timeout"
 """What Slack knows of a submission that nobody acknowledged; its form stays open, and can be sent again."""

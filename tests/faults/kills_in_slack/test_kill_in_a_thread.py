@@ -14,7 +14,7 @@ from slack_playground import Playground
 from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=1)]
 
 OF_THE_WORD = ("message.post:before#2", "message.post:after#2", "jobs_t.done:before", "jobs_t.done:after")
 """The first post is the card's. Before the outcome is on disk, what is told is that the command was interrupted."""

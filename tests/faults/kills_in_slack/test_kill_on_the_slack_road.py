@@ -21,7 +21,7 @@ from tests.support.programs.armed import BESIDE, armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=4)]
 
 TIMED_OUT = "operation_timeout"
 """What Slack tells whoever gave a command that nobody acknowledged."""

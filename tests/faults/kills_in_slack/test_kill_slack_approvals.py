@@ -14,7 +14,7 @@ from slack_playground import Playground
 from tests.support.programs.armed import armed, distinct
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=2)]
 
 WHILE_ASKED = ("approvals_t.pending:before", "approvals_t.pending:after")
 WHILE_VOTED = (

@@ -20,7 +20,7 @@ from tests.support.programs.armed import armed
 from tests.support.slack.slack_home import ACCESS, SlackHome, asked, sent_by_shell, settled, started
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.playground(patience=20)
+pytestmark = [pytest.mark.playground(patience=20), pytest.mark.sampled(of_file=2)]
 
 WORKERS = ("fetcher", "mailer", "reporter")
 CRASHING = [sys.executable, "-c", "import time; time.sleep(0.8); raise SystemExit(3)"]

@@ -19,6 +19,8 @@ from tests.support.homes import a_home
 from tests.support.programs.drive_traps import a_fifo, a_folder, a_giant, a_hard_link, a_link_to_a_device, a_socket
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=3)
+
 WORKER, DYING = "West", "Dying"
 SECRET = "-----BEGIN PRIVATE KEY-----"
 SECONDS = 20.0

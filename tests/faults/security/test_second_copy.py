@@ -21,6 +21,8 @@ from tests.support.homes import Home, a_home
 from tests.support.skips import skip_or_fail
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=5)
+
 NOBODY = 65534
 SLEEP = "import time; time.sleep(100)"
 FORKS = "import os, time; os.fork(); time.sleep(100)"

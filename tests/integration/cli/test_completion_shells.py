@@ -14,6 +14,8 @@ import pytest
 from tests.support.homes import a_home, demo_command
 from tests.support.terminals import on_terminal
 
+pytestmark = pytest.mark.sampled(of_file=1)
+
 READY = "ready-42"
 SETUP = {
     "bash": "supervisor completion bash > script; source ./script",

@@ -14,6 +14,8 @@ from tests.support.code.checkout_homes import CodeHome, a_code_home, watcher
 from tests.support.homes import SUPERVISOR
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=2)
+
 BOTH = ("OrionMX", "Second")
 
 

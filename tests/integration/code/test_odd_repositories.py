@@ -19,6 +19,8 @@ from tests.support.code.odd_repositories import BROKEN, lfs_pointer, with_broken
 from tests.support.code.repositories import Repository, origin_and_checkout, shallow
 from tests.support.programs.unprivileged import NOBODY
 
+pytestmark = pytest.mark.sampled(of_file=5)
+
 ODD_NAMES = (
     "with space.py",
     'with "quotes".py',

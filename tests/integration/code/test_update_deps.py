@@ -14,6 +14,8 @@ from tests.support.code.repositories import Clones, origin_and_checkout
 from tests.support.code.venvs import Venv, a_venv, make_wheel, offline
 from tests.support.homes import ROOT, Home, a_home, demo_command
 
+pytestmark = pytest.mark.sampled(of_file=2)
+
 
 class Place:
     """A worker with a checkout and an environment of its own, and a folder of wheels in an index's place."""

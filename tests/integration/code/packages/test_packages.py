@@ -19,6 +19,8 @@ from supervisor_core.code.packages import Packages, PackagesError, differences
 from tests.support.code.venvs import Venv, a_venv, make_source, make_wheel, offline, pip_free
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.sampled(of_file=6)
+
 INSTALLING = 60.0
 """Seconds; what these tests install takes less than one."""
 
