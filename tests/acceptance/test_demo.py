@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from bot.demo.scenes import FLEET_SCENES, SCENES, rollback, undo
-from bot.demo.stage import APPROVER, set_up
+from bot.demo.scenes import FLEET_SCENES, SCENES
+from bot.demo.stage import set_up
 from bot.demo.tour import Scene, Tour
 from slack_playground.blockkit import check_message
 from supervisor_core.host.process_facts.facts import ProcessIdentity
@@ -279,35 +279,3 @@ def test_without_git_it_says_what_is_missing_and_leaves_nothing(temporary: Path)
         "supervisor: git isn't on the PATH. Install git and try again.\n",
     )
     assert list(temporary.iterdir()) == []
-
-
-def test_a_step_of_the_tour_that_comes_to_something_else_is_told_with_what_was_expected(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def impatient(tour: Tour) -> None:
-        """A rollback that nobody approves"""
-        card = await tour.types("operator", "/supervisor rollback 1")
-        await card.shows("Look twice a second")
-        tour.stage.slack.patience = 1.0
-        await tour.follows(card)
-
-    async def never(_tour: Tour) -> None:
-        """What comes after is not played"""
-
-    assert play(impatient, never, folder=temporary, monkeypatch=monkeypatch) is False
-    story = capsys.readouterr().out
-    assert "Scene 1, 'A rollback that nobody approves', failed." in story
-    assert re.search(r"Expected the command to end, .*\n(.*\n)*.*Look twice a second", story)
-    assert "What comes after" not in story
-
-
-def test_the_undo_ends_when_both_people_were_notified_so_that_what_comes_next_is_an_answer(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def nothing_else_comes(tour: Tour) -> None:
-        """Look whether the notification is there"""
-        messages = tour.stage.slack.channel("ops").channel.messages.values()
-        notified = [each for each in messages if tour.person(APPROVER).user.id in each["text"] and "thread_ts" in each]
-        tour.expect("the number of notifications", len(notified), 2)
-
-    assert play(rollback, undo, nothing_else_comes, folder=temporary, monkeypatch=monkeypatch) is True

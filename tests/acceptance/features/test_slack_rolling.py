@@ -46,21 +46,6 @@ async def test_operators_pause_continue_and_abort_it_from_its_card(home: SlackHo
     ]
 
 
-@pytest.mark.playground(patience=20)
-async def test_a_mistyped_decision_is_taken_by_the_button_of_its_suggestion(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    card = await operator.slash("/supervisor restart all --batch 1 --healthy 1d hotfix")
-    await card.becomes("Restart of all: 1 of 3 done, batch 1 of 3")
-    (task_id,) = {row["task_id"] for row in await asked(home, "audit")}
-    await card.button("Pause").click(as_=operator, confirm=True)
-    await card.becomes("Restart of all paused")
-    await operator.slash(f"/supervisor rolling contineu {task_id}")
-    offer = await operator.sees("Did you mean")
-    await offer.button(f"rolling continue {task_id}").click(as_=operator, confirm=True)
-    await card.becomes("Restart of all: 1 of 3 done, batch 1 of 3")
-
-
 async def test_what_is_no_rolling_change_is_said_to_be_none(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,23 +31,6 @@ def home(tmp_path: Path) -> Iterator[Home]:
     teams = {"poles": {"objective": "keep cold"}}
     with a_home(tmp_path / "home", workers, make=SlackHome, slack={"access": ACCESS}, teams=teams) as made:
         yield made
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("by_mention", [False, True])
-async def test_a_note_is_stored_as_it_was_typed(code: CodeInSlack, slack: Playground, by_mention: bool) -> None:
-    await started(code, slack)
-    operator, ops = slack.user("operator"), slack.channel("ops")
-    note = "use &lt;b&gt; & <b>, not &amp;lt;"
-    if by_mention:
-        await operator.says(f"@bot pause -- {note}", in_="ops")
-    else:
-        await operator.slash(f"/supervisor pause -- {note}")
-    card = await ops.shows(1, "OrionMX paused")
-    await settled(code)
-    (row,) = [row for row in code.trail() if row["action"] == "PAUSE"]
-    assert json.loads(row["details_json"])["params"]["note"] == note
-    await card.shows(f"note: {note}")
 
 
 async def test_one_command_after_the_other_each_with_its_own_card(code: CodeInSlack, slack: Playground) -> None:
@@ -158,13 +140,6 @@ async def test_a_mistake_offers_what_was_meant_as_a_button_that_does_it(home: Sl
     refused = await viewer.slash("/supervisor puase North")
     await refused.shows("Did you mean")
     await refused.button("pause North").is_gone()
-
-
-async def test_monitoring_rests_and_goes_on(home: SlackHome, slack: Playground) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    await (await operator.slash("/supervisor monitoring pause")).shows("rest")
-    await (await operator.slash("/supervisor monitoring resume")).shows("again")
 
 
 async def test_what_was_done_to_several_is_taken_back_by_the_button_of_one(tmp_path: Path, slack: Playground) -> None:

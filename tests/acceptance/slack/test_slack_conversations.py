@@ -57,14 +57,3 @@ async def test_where_the_bot_can_not_be_a_command_runs_and_is_answered_in_a_dire
         await operator.sees("OrionMX resumed", in_=operator.dm())
         await viewer.does_not_see("OrionMX", in_=place)
     await settled(home)
-
-
-async def test_a_person_of_another_workspace_is_refused_in_their_direct_message(
-    home: SlackHome, slack: Playground
-) -> None:
-    await started(home, slack)
-    stranger = slack.user("stranger", team_id="T0ELSE")
-    await stranger.says("pause", in_=stranger.dm())
-    await stranger.sees("You are from another workspace", in_=stranger.dm())
-    await settled(home)
-    assert home.running_copies("OrionMX") != []

@@ -97,16 +97,6 @@ async def test_a_mention_is_answered_in_its_thread_and_its_mistakes_to_its_autho
     assert row["label"].endswith(" - hotfix")
 
 
-async def test_with_several_workers_and_none_named_the_asker_is_told_which_there_are(
-    home: Home, slack: Playground
-) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    await operator.slash("/supervisor pause")
-    await operator.sees("North")
-    await slack.channel("ops").shows(0, "messages")
-
-
 async def test_what_was_asked_for_in_the_shell_or_by_a_flag_is_announced(home: Home, slack: Playground) -> None:
     await started(home, slack)
     await asyncio.to_thread(home.supervisor, "send", "pause North by the shell", "--wait")
@@ -134,18 +124,6 @@ async def test_after_a_time_without_a_bot_the_channel_hears_from_when_to_when(ho
     await started(home, slack)
     notice = await slack.channel("ops").shows(1, "The supervisor on TestHost was not running")
     await notice.shows("check the channel before you repeat it")
-
-
-async def test_where_the_bot_is_no_member_the_asker_has_the_card_and_how_to_invite_it(
-    home: Home, slack: Playground
-) -> None:
-    await started(home, slack)
-    operator = slack.user("operator")
-    place = slack.channel("private-room", private=True, members=[operator]).without_bot()
-    await operator.slash("/supervisor pause North", in_=place)
-    card = await operator.dm().shows("North paused")
-    await card.shows("/invite @")
-    await slack.channel("ops").shows(0, "messages")
 
 
 async def test_the_message_of_a_pause_loses_its_button_when_somebody_resumes_the_worker_from_the_shell(

@@ -42,14 +42,6 @@ async def test_an_operator_has_the_supervisor_rest_and_work_again(home: Home, sl
     assert all(row["actor"].endswith("/U0OPERATOR") for row in rows)
 
 
-async def test_a_viewer_may_not(home: Home, slack: Playground) -> None:
-    await started(home, slack)
-    viewer = slack.user("viewer")
-    await viewer.slash("/supervisor monitoring pause")
-    await viewer.sees("monitoring pause is limited to operators")
-    assert home.status()["supervisor"]["status"] == "ACTIVE"
-
-
 async def test_a_worker_that_is_added_to_the_configuration_can_be_commanded_at_once(
     home: Home, slack: Playground
 ) -> None:

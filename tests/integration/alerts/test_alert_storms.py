@@ -6,17 +6,15 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
-from bot.outbound.content import MessageComposer, alert_details
+from bot.outbound.content import MessageComposer
 from bot.outbound.delivery import Delivery
 from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.views.blocks import blocks_of
-from bot.views.cards.alert import alert_card
 from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.actions import AlertOver
@@ -53,14 +51,6 @@ def digests(desk: AlertDesk) -> list[Alert]:
 def storm(desk: AlertDesk) -> Alert:
     (one,) = digests(desk)
     return one
-
-
-def storm_card(desk: AlertDesk) -> dict[str, Any]:
-    """The digest as it would be told now."""
-    (alert_id,) = [each.alert_id for each in desk.alerts.shown() if each.target.kind == STORM]
-    told = desk.ledger.read(lambda connection: alert_details(connection, alert_id, desk.now))
-    assert told is not None
-    return alert_card(told, desk.now)
 
 
 def test_the_first_goes_out_at_once_and_those_that_follow_a_second_later(desk: AlertDesk) -> None:
@@ -151,35 +141,6 @@ def test_muted_workers_are_no_part_of_a_storm_and_a_storm_at_the_end_of_a_mute_i
     assert (desk.heard(), digests(desk)) == ([], [])
     desk.wait(600)
     assert desk.heard() == ["post: 9 workers have problems: 9 down"]
-
-
-def test_many_that_come_and_go_are_one_message_too(desk: AlertDesk) -> None:
-    for _ in range(4):
-        desk.down(*NAMES)
-        desk.wait(6)
-        desk.well(*NAMES)
-        desk.wait(6)
-    posts = [line for line in desk.heard() if line.startswith("post")]
-    assert len(posts) == 1, posts
-    assert {each.condition for each in desk.alerts.shown()} == {Condition.FLAPPING, Condition.STORM}
-    assert "flapping" in str(storm_card(desk))
-
-
-def test_another_daemon_goes_on_with_the_storm_that_it_finds(desk: AlertDesk) -> None:
-    desk.down("W1", "W2", "W3")
-    desk.restart()
-    desk.down("W4")
-    desk.restart()
-    desk.down("W5", "W6")
-    desk.restart()
-    desk.down("W7")
-    assert desk.heard()[-1] == "edit: 7 workers have problems: 7 down"
-    assert len([each for each in desk.all_alerts() if each.parent_id == storm(desk).alert_id]) == 7
-    desk.restart()
-    desk.well(*NAMES)
-    desk.restart()
-    desk.wait(WINDOW)
-    assert {each.state for each in [*desk.all_alerts(), storm(desk)]} == {AlertState.CLOSED}
 
 
 def test_while_slack_was_away_a_storm_that_came_and_went_is_one_line(desk: AlertDesk) -> None:

@@ -285,16 +285,3 @@ def test_another_daemon_goes_on_where_the_last_one_ended(desk: AlertDesk) -> Non
     desk.well("North", "South")
     assert len(desk.heard()) == 2
     assert {each.state for each in desk.all_alerts()} == {AlertState.CLOSED}
-
-
-def test_what_another_program_has_written_meanwhile_counts(desk: AlertDesk) -> None:
-    other = desk.alerting
-    desk.restart()
-    desk.down("North")
-    other.see([desk.status("North", WorkerState.STOPPED, died=True, decision=None)])
-    other.work(desk.now)
-    assert [flip.new for flip in desk.flips("North")] == ["well", "down"]
-    other.see([desk.status("North")])
-    other.work(desk.now)
-    assert [flip.new for flip in desk.flips("North")] == ["well", "down", "well"]
-    assert desk.one("North").state is AlertState.CLOSED

@@ -124,18 +124,6 @@ def test_without_slack_a_storm_is_told_beyond_it_and_somebody_who_looks_after_a_
         assert desk.heard() == []
 
 
-def test_a_storm_that_nobody_looks_after_escalates_once_for_all(tmp_path: Path) -> None:
-    steps = [{"after_minutes": 10, "to": ["U0BOSS"]}]
-    with an_alert_desk(tmp_path, *NAMES, alerts={"escalation": steps}) as desk:
-        desk.well(*NAMES)
-        desk.down(*NAMES)
-        desk.heard()
-        desk.wait(601)
-        replies = [line for line in desk.heard() if line.startswith("reply")]
-        assert len(replies) == 1, replies
-        assert "U0BOSS" in replies[0]
-
-
 def test_who_was_told_by_a_digest_alone_and_is_down_after_flapping_has_a_message_of_its_own(desk: AlertDesk) -> None:
     desk.down(*NAMES)
     for _ in range(3):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 
 from bot.inbound.dispatcher import EnvelopeDispatcher, Refusals, Response
 from bot.inbound.identity import Identity
-from bot.inbound.intake import EnvelopeWriter, Intake, key_of
+from bot.inbound.intake import EnvelopeWriter, Intake
 from bot.inbound.reconnection import Link, SlackRefusedError
 from bot.outbound.slack_api import SlackApi
 from slack_playground import Playground
@@ -148,21 +148,6 @@ async def test_on_a_warning_the_next_connection_is_open_before_the_last_one_clos
         assert not closed or events.index((2, "hello")) < closed[0]
 
 
-async def test_a_pause_of_the_whole_program_is_told_as_well(slack: Playground, tmp_path: Path) -> None:
-    before = datetime.now(UTC) - timedelta(hours=2)
-    async with a_bot(slack, tmp_path, last_heard=before) as bot:
-        await until(lambda: bool(bot.deaf))
-        assert bot.deaf[0][0] == before
-
-
-async def test_slack_away_at_the_start_is_waited_for(slack: Playground, tmp_path: Path) -> None:
-    slack.fault("status", "apps.connections.open", times=2, status=503)
-    async with a_bot(slack, tmp_path) as bot:
-        await slack.user("operator").slash("/supervisor pause")
-        await bot.dealing.settle()
-        assert bot.dealt == ["pause"]
-
-
 async def test_a_token_that_slack_refuses_is_no_weather(slack: Playground, tmp_path: Path) -> None:
     slack.fault("error", "apps.connections.open", times=0, error="invalid_auth")
     bot = Bot(slack, tmp_path)
@@ -249,45 +234,3 @@ async def test_the_options_of_a_menu_are_answered_without_a_row(slack: Playgroun
 
 def opened(slack: Playground) -> list[int]:
     return [entry["connection"] for entry in slack.journal("connection") if entry["event"] == "hello"]
-
-
-CLICK = {
-    "type": "block_actions",
-    "user": {"id": "U1"},
-    "container": {"message_ts": "1.2"},
-    "actions": [{"action_id": "approve", "action_ts": "3.4"}],
-}
-
-
-def test_keys_are_those_that_two_deliveries_share() -> None:
-    assert key_of("events_api", {"event_id": "Ev1"}, "e1") == key_of("events_api", {"event_id": "Ev1"}, "e2")
-    assert key_of("slash_commands", {"trigger_id": "1.2"}, "e1") == key_of(
-        "slash_commands", {"trigger_id": "1.2"}, "e2"
-    )
-    assert key_of("interactive", CLICK, "e1") == key_of("interactive", CLICK, "e2")
-    again = {**CLICK, "actions": [{"action_id": "approve", "action_ts": "5.6"}]}
-    somebody_else = {**CLICK, "user": {"id": "U2"}}
-    assert len({key_of("interactive", click, "e") for click in (CLICK, again, somebody_else)}) == 3
-    assert key_of("hello", {}, "e1") != key_of("hello", {}, "e2")
-    event = {"type": "message", "channel": "D1", "channel_type": "im", "user": "U1", "ts": "1.2"}
-    mention = {"type": "app_mention", "channel": "D1", "user": "U1", "ts": "1.2"}
-    edited = {**event, "subtype": "message_changed"}
-    later = {**event, "ts": "3.4"}
-    in_a_channel = {**event, "channel": "C1", "channel_type": "channel"}
-    keys = [
-        key_of("events_api", {"event_id": f"Ev{number}", "event": each}, "e")
-        for number, each in enumerate((event, mention, edited, later, in_a_channel))
-    ]
-    assert keys == ["said:D1:1.2", "said:D1:1.2", "event:Ev2", "said:D1:3.4", "event:Ev4"]
-    assert len(key_of("slash_commands", {"trigger_id": "x" * 1000}, "e")) <= 255
-
-
-def test_a_form_that_is_submitted_again_has_the_same_key_though_a_preview_has_updated_it() -> None:
-    def key(view_hash: str, label: str) -> str:
-        values = {"label": {"value": {"type": "plain_text_input", "value": label}}}
-        view = {"id": "V1", "hash": view_hash, "state": {"values": values}}
-        return key_of("interactive", {"type": "view_submission", "user": {"id": "U1"}, "view": view}, "e")
-
-    assert key("1.a", "hotfix") == key("2.b", "hotfix")
-    assert key("1.a", "hotfix") != key("1.a", "another")
-    assert "hotfix" not in key("1.a", "hotfix")

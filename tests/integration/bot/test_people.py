@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.access import people as people_of_slack
 from bot.access.people import PAGE, REMEMBERED_SECONDS, People, UnverifiedError
-from bot.access.rules import Person, Refusal
+from bot.access.rules import Person
 from slack_playground import Playground
 
 
@@ -118,40 +116,3 @@ async def test_a_channel_that_never_ends_gives_no_rights(
 
 
 # Asked only where it matters
-
-
-def judge(*helping: str) -> Callable[[Person | None], Refusal | None]:
-    """Lets nobody through but the members of these."""
-
-    def judged(person: Person | None) -> Refusal | None:
-        if person is not None and not person.groups.isdisjoint(helping):
-            return None
-        return Refusal("operators", "no", "no", frozenset(helping))
-
-    return judged
-
-
-async def test_groups_are_asked_about_only_where_they_would_help(slack: Playground) -> None:
-    ann = slack.user("ann")
-    mine, other = slack.group("mine", ann), slack.group("other", ann)
-    place = slack.channel("oncall", members=[ann])
-    asking = people(slack, mine, other, place.id)
-    person, refused = await asking.judged(ann.id, lambda _: None, fresh=True)
-    assert person is not None
-    assert refused is None
-    assert slack.calls("usergroups.users.list") == []
-    person, refused = await asking.judged(ann.id, judge(mine), fresh=True)
-    assert person is not None
-    assert (person.groups, refused) == (frozenset({mine}), None)
-    (call,) = slack.calls("usergroups.users.list")
-    assert call["arguments"]["usergroup"] == mine
-    assert slack.calls("conversations.members") == []
-    assert len(slack.calls("users.info")) == 2, "once for each time that somebody is judged"
-
-
-async def test_somebody_who_is_unknown_is_judged_once_and_asked_about_no_further(slack: Playground) -> None:
-    group = slack.group("mine")
-    person, refused = await people(slack, group).judged("U0NOBODY", judge(group), fresh=True)
-    assert person is None
-    assert refused is not None
-    assert slack.calls("usergroups.users.list") == []

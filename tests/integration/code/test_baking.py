@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -16,20 +15,14 @@ from supervisor_core.code.watch import service as module
 from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker
 from supervisor_core.code.watch.service import LOOK_SECONDS, BakingChore
 from supervisor_core.common import crashpoints
-from supervisor_core.intake import ticker as ticking
-from supervisor_core.intake.ticker import Ticker
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.tables import outbox
-from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
 from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
-from tests.support.intake.approvals import FakeHosts, a_scheduler, local_approvals
-from tests.support.waiting import wait_until
 
 B = BakeState
-COMES = {"new/file.txt": "new\n"}
 TEN_MINUTES = timedelta(minutes=10)
 SECOND = timedelta(seconds=1)
 LOOK = timedelta(seconds=LOOK_SECONDS)
@@ -145,20 +138,6 @@ def test_after_an_update_its_worker_is_watched_to_the_end_and_its_card_hears_of_
     ]
 
 
-def test_each_command_that_changes_code_is_followed_by_a_watch_and_one_that_changes_nothing_is_not(
-    place: Place,
-) -> None:
-    for words in ("rollback North 1", "undo North", "update North"):
-        if words.startswith("update"):
-            place.code.comes_in(COMES)
-        task_id, ended = place.did(words)
-        place.chore.work(ended + SECOND)
-        assert place.bake(task_id).state is B.WATCHING, words
-    task_id, ended = place.did("update North")
-    place.chore.work(ended + SECOND)
-    assert place.bakes(task_id) == []
-
-
 @pytest.mark.parametrize("worker", [DOWN, DOWN._replace(state=WorkerState.STUCK)])
 def test_one_that_degrades_is_told_of_once_with_the_way_back_and_nothing_is_done(
     place: Place, caplog: pytest.LogCaptureFixture, worker: WatchedWorker
@@ -194,20 +173,6 @@ def test_who_runs_from_the_same_checkout_is_watched_as_well_and_each_is_told_of_
     both.workers["South"] = DOWN
     both.chore.work(ended + TEN_MINUTES)
     assert [each.state for each in both.bakes(task_id)] == [B.WELL, B.DEGRADED]
-
-
-def test_a_command_for_both_has_each_watched_once_by_its_own_job(both: Place) -> None:
-    task_id, ended = both.did("rollback all 1")
-    both.chore.work(ended + SECOND)
-    both.another().work(ended + SECOND)
-    assert [(each.worker_id, each.asked_for) for each in both.bakes(task_id)] == [
-        ("North", "North"),
-        ("South", "South"),
-    ]
-    both.chore.work(ended + TEN_MINUTES)
-    assert {each.state for each in both.bakes(task_id)} == {B.WELL}, (
-        "the second job overtakes nothing of its own command"
-    )
 
 
 def test_who_is_paused_or_removed_later_is_not_watched_any_more(both: Place) -> None:
@@ -293,56 +258,3 @@ def test_a_watch_that_nobody_kept_is_not_said_to_have_gone_well_or_ill(place: Pl
     place.another().work(ended + timedelta(hours=8))
     assert place.bake(task_id).state is B.ENDED
     assert "no supervisor was running" in place.bake(task_id).reason
-
-
-def test_with_no_minutes_nobody_is_watched_and_who_is_already_is_to_the_end(place: Place) -> None:
-    first, ended = place.update()
-    place.chore.work(ended + SECOND)
-    place.set(bake_minutes=0)
-    place.chore.work(ended + TEN_MINUTES)
-    assert place.bake(first).state is B.WELL
-    second, later = place.did("rollback North 1")
-    for chore in (place.chore, place.another()):
-        chore.work(later + SECOND)
-        assert (place.bakes(second), chore.due_at()) == ([], None)
-
-
-def test_a_look_that_fails_loses_nothing(place: Place) -> None:
-    task_id, ended = place.update()
-    place.chore.work(ended + SECOND)
-    place.broken = OSError("too many open files")
-    with pytest.raises(OSError, match="too many"):
-        place.chore.work(ended + TEN_MINUTES)
-    place.broken = None
-    place.chore.work(ended + TEN_MINUTES + SECOND)
-    assert place.bake(task_id).state is B.WELL
-
-
-@pytest.mark.parametrize("worker", [WELL, DOWN])
-def test_the_scheduler_begins_when_a_command_has_ended_and_says_what_came_of_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch, worker: WatchedWorker
-) -> None:
-    """With no tick: it is woken by the commit, and wakes by itself when somebody must be looked at."""
-    monkeypatch.setattr(ticking, "Ticker", lambda _: Ticker(3600.0))
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1 if worker is DOWN else 3600.0)
-    place.set(bake_minutes=1 / 60 if worker is WELL else 10)
-    place.workers["North"] = worker
-    parts = DaemonContext(place.host.host, place.host.ledger)
-
-    def story() -> BakeState:
-        task_id, _ = place.update()
-        wait_until(lambda: place.bakes(task_id), 10, "it is watched")
-        wait_until(lambda: place.bake(task_id).state is not B.WATCHING, 10, "it came to its end")
-        return place.bake(task_id).state
-
-    async def whole() -> BakeState:
-        stopping = asyncio.Event()
-        service = a_scheduler(parts, local_approvals(parts), FakeHosts(parts, place.look))
-        life = asyncio.create_task(service.run(stopping))
-        try:
-            return await asyncio.to_thread(story)
-        finally:
-            stopping.set()
-            await life
-
-    assert asyncio.run(whole()) is (B.WELL if worker is WELL else B.DEGRADED)

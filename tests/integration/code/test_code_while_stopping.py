@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supervisor_core.commands.command import Outcome
-from supervisor_core.daemon.execution import execute
-from supervisor_core.jobs.rows import NewJob, file
 from supervisor_core.processes.stopping import StopReport
-from tests.support.code.code_homes import ANNA, CodeHost, a_code_host
+from tests.support.code.code_homes import CodeHost, a_code_host
 from tests.support.code.repositories import Clones, origin_and_checkout
 
 STATE = "state.json"
@@ -107,14 +103,3 @@ def test_where_one_of_two_can_not_be_stopped_the_other_runs_again(
         assert "A is running (pid" in done.error
         assert code.checkout.head == head
         assert place.processes.find("A").identity is not None
-
-
-def filed(place: CodeHost, handler: str, worker_id: str, params: Mapping[str, Any]) -> Outcome:
-    """What comes of a flag of this id."""
-    now = datetime.now(UTC)
-    new = NewJob("hotfix_1", worker_id, handler, dict(params), None, ANNA, "flag", now)
-    job = place.ledger.write(lambda connection: file(connection, "TestHost", new, now))
-    assert job is not None
-    outcome = execute(job, place.host, place.ledger)
-    assert outcome is not None
-    return outcome

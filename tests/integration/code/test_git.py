@@ -286,29 +286,6 @@ def test_git_gets_its_own_environment_and_nothing_of_ours(
     assert "/nowhere" not in record.read_text()
 
 
-def test_gitpython_keeps_none_of_these_promises(
-    made: Clones, sha256: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The reason why it isn't used: it passes on our secrets, waits forever, and can't read SHA-256 names."""
-    import git as gitpython
-
-    record, pid = tmp_path / "record", tmp_path / "pid"
-    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
-    wrap_git(tmp_path, monkeypatch, f'env >> {record}; case "$*" in *--batch*) echo $$ > {pid}; exec sleep 99;; esac')
-    with gitpython.Repo(made.checkout.folder) as repo:
-        repo.git.update_environment(**git_environment(os.environ))
-        with ThreadPoolExecutor(1) as pool:
-            reading = pool.submit(lambda: repo.commit("HEAD").message)
-            wait_until(pid.exists, 10, "git hangs")
-            with pytest.raises(TimeoutError):
-                reading.result(1)
-            os.kill(int(pid.read_text()), 9)
-        assert "SLACK_BOT_TOKEN=xoxb-secret" in record.read_text()
-    monkeypatch.undo()
-    with gitpython.Repo(sha256.folder) as repo, pytest.raises(Exception):  # noqa: B017, PT011 (whatever it raises)
-        repo.commit("HEAD").message  # noqa: B018
-
-
 def test_a_folder_with_a_dollar_sign_is_not_another_one(tmp_path: Path) -> None:
     made = origin_and_checkout(tmp_path / "$HOME ~")
     assert Git(made.checkout.folder).commit("HEAD").hash == made.checkout.head

@@ -39,7 +39,6 @@ from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
-from supervisor_core.workers.worker import worker_log
 from tests.support.daemon.agents import at_once
 from tests.support.intake.handler_hosts import FakeHost
 
@@ -72,12 +71,6 @@ def dies(place: FakeHost, code: int, ago: float = 60.0) -> None:
     past.decided(REST)
 
 
-def wrote(place: FakeHost, *lines: str) -> None:
-    path = worker_log(place.host.config, place.host.config.worker("OrionMX"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n")
-
-
 @pytest.mark.parametrize(("killed", "cause"), [(1, Cause.OUT_OF_MEMORY), (0, Cause.KILLED)])
 def test_a_kill_for_lack_of_memory_is_known_by_the_kernel_s_count(
     place: FakeHost, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, killed: int, cause: Cause
@@ -108,14 +101,6 @@ def test_a_drive_that_hangs_is_named_and_nobody_waits_for_the_log_on_it(tmp_path
     assert "hangs" in plain(told.found.todo)
     assert told.lines == ()
     assert "it's on the shared drive" in told.unknown[0]
-
-
-def test_a_log_is_shown_without_the_secrets_of_the_configuration(place: FakeHost, ledger: Ledger) -> None:
-    wrote(place, f"ERROR 401 for token {SECRET}", "Traceback (most recent call last):", "  x", f"KeyError: '{SECRET}'")
-    dies(place, 1)
-    told = explained(place, ledger)
-    assert len(told.lines) == 2
-    assert SECRET not in "".join(told.lines) + plain(told.found.sentence)
 
 
 def test_who_paused_monitoring_is_named(place: FakeHost, ledger: Ledger) -> None:

@@ -79,13 +79,6 @@ def test_the_own_log_of_a_worker_is_read_across_its_rotation(tmp_path: Path) -> 
     assert read(config).lines == ("earlier", "now")
 
 
-def test_captured_output_is_read_while_the_drive_is_away(tmp_path: Path) -> None:
-    config = a_config(tmp_path)
-    captured(config).write_text("hello\n")
-    (tmp_path / "nas").rename(tmp_path / "elsewhere")
-    assert read(config).lines == ("hello",)
-
-
 def test_a_drive_that_hangs_or_is_away_is_said_in_place_of_the_lines(tmp_path: Path) -> None:
     config = a_config(tmp_path, log_file=str(tmp_path / "nas" / "own.log"))
     (tmp_path / "nas" / "own.log").write_text("hello\n")

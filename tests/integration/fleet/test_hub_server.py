@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.commands.command import Issuer
 from supervisor_core.common.service import Blocking
 from supervisor_core.fleet.hub import services
 from supervisor_core.fleet.hub.services import HubLink
@@ -26,8 +25,6 @@ from supervisor_core.fleet.transport.subjects import HUB_INBOX
 from supervisor_core.storage.store import Ledger
 from tests.support.daemon.fleets import PATIENCE, NatsFleet, a_fleet
 from tests.support.storage.ledger_rows import opened
-
-ANNA = Issuer("cli:anna", "anna")
 
 
 def test_a_port_that_another_server_has_is_named_and_not_what_that_one_answers(

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.errors import RefusedError, UsageError
 from supervisor_core.fleet.keys import KeyPair
-from supervisor_core.fleet.members import INVITE_LIFE, FleetMembers, HostNews, HostState, JoinRefused
+from supervisor_core.fleet.members import INVITE_LIFE, FleetMembers, JoinRefused
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log
 
@@ -37,22 +37,6 @@ def trail(ledger: Ledger) -> list[tuple[str, str, str, str]]:
     query = select(audit_log.c.action, audit_log.c.outcome, audit_log.c.target_id, audit_log.c.actor)
     rows = ledger.read(lambda look: look.execute(query.order_by(audit_log.c.audit_id)).all())
     return [(row.action, row.outcome, row.target_id, row.actor) for row in rows]
-
-
-def test_an_invited_host_joins_and_is_revoked(members: FleetMembers, ledger: Ledger) -> None:
-    invite = members.invite("web", ANNA, NOW)
-    members.join(invite.invite_id, "web", KEY, "1.0", NOW)
-    assert members.users(NOW) == ({"web": KEY}, {invite.invite_id: invite.keys.public_key})
-    assert members.users(NOW + INVITE_LIFE)[1] == {}
-    assert members.revoke("web", ANNA, NOW)
-    assert not members.revoke("web", ANNA, NOW)
-    assert members.users(NOW) == ({}, {})
-    assert [host.state for host in members.hosts()] == [HostState.REVOKED]
-    assert trail(ledger) == [
-        ("HOST_INVITED", "success", "web", "cli:anna"),
-        ("HOST_JOINED", "success", "web", "cli:anna"),
-        ("HOST_REVOKED", "success", "web", "cli:anna"),
-    ]
 
 
 REFUSALS: dict[str, tuple[str, timedelta]] = {
@@ -124,10 +108,3 @@ def test_a_host_that_is_in_the_fleet_is_not_invited_again(members: FleetMembers)
         members.invite("web", ANNA, NOW)
     with pytest.raises(UsageError, match="Did you mean web"):
         members.revoke("wep", ANNA, NOW)
-
-
-def test_what_a_host_announces_is_kept(members: FleetMembers) -> None:
-    members.join(members.invite("web", ANNA, NOW).invite_id, "web", KEY, "1.0", NOW)
-    members.seen([HostNews("web", "1.1", [{"id": "a"}, {"id": "b"}])], NOW)
-    [found] = members.hosts()
-    assert (found.version, found.workers, found.last_seen_at) == ("1.1", ["a", "b"], NOW)

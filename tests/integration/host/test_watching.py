@@ -12,8 +12,6 @@ import pytest
 
 from supervisor_core.host.folder_watch import FolderWatch
 
-ROUNDS = 1000
-
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
 
 

@@ -18,17 +18,15 @@ from sqlalchemy import select
 from supervisor_core.commands.command import Outcome
 from supervisor_core.common import crashpoints
 from supervisor_core.daemon import execution as executing
-from supervisor_core.daemon.control.client import ask
 from supervisor_core.daemon.execution import execute
 from supervisor_core.jobs import progress
 from supervisor_core.jobs import rows as jobs
-from supervisor_core.jobs.model import MOST_PROGRESS, Job
-from supervisor_core.storage import outbox
+from supervisor_core.jobs.model import Job
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import Message
 from supervisor_core.storage.tables import jobs as jobs_table
 from supervisor_core.workers.context import HostContext
-from tests.support.homes import SUPERVISOR, Home, a_home, demo_command
+from tests.support.homes import SUPERVISOR, Home, a_home
 from tests.support.intake.handler_hosts import FakeHost
 from tests.support.storage.ledger_rows import NOW, a_new_job, opened
 
@@ -115,36 +113,6 @@ def test_each_step_is_kept_with_its_time_before_the_handler_goes_on(
     assert [job.task_id for job in heard] == ["t1", "t1"]
     assert passed.count("job.progress:after") == 2
     assert "pause of OrionMX: taking 3 commits back" in caplog.messages
-
-
-def test_a_step_has_its_card_told_anew_and_makes_none_where_none_was_ordered(bench: Bench) -> None:
-    def cards() -> list[int]:
-        due = bench.ledger.read(lambda connection: outbox.due_messages(connection, jobs.CARD, NOW.replace(year=2099)))
-        return [message.version for message in due]
-
-    seen: list[list[int]] = []
-
-    def handler(host: HostContext) -> None:
-        seen.append(cards())
-        host.progress("stopping OrionMX")
-        seen.append(cards())
-
-    bench.carry_out(handler)
-    assert seen == [[], []]
-    bench.file("t2", card=CARD)
-    bench.carry_out(handler, task_id="t2")
-    assert seen[2:] == [[2], [3]]
-
-
-def test_no_more_steps_are_kept_than_anybody_reads_and_the_newest_is_among_them(bench: Bench) -> None:
-    def handler(host: HostContext) -> None:
-        for number in range(MOST_PROGRESS + 10):
-            host.progress(f"step {number}")
-
-    bench.carry_out(handler)
-    words = bench.words()
-    assert (len(words), words[0], words[-1]) == (MOST_PROGRESS, "step 0", f"step {MOST_PROGRESS + 9}")
-    assert words[-2] == f"step {MOST_PROGRESS - 2}"
 
 
 def test_a_ledger_that_does_not_take_a_step_and_a_listener_that_fails_harm_no_handler(
@@ -234,34 +202,3 @@ def test_without_a_daemon_the_steps_of_the_pass_are_seen_in_the_ledger(home: Hom
         said, _ = sending.communicate(timeout=20)
     assert "starting OrionMX" in said
     assert "ok: Restarted OrionMX" in said
-
-
-@pytest.fixture
-def slow(tmp_path: Path) -> Iterator[Home]:
-    """Its worker takes a while to be called started."""
-    with a_home(tmp_path / "home", {"OrionMX": {"command": demo_command(), "start_grace_seconds": 2}}) as made:
-        yield made
-
-
-def test_who_has_seen_some_steps_is_answered_when_there_are_more_and_who_counts_none_at_the_end(slow: Home) -> None:
-    slow.start_daemon()
-    state_dir = str(slow.state_dir)
-
-    def wait(**more: Any) -> dict[str, Any]:
-        return ask(state_dir, {"do": "wait", "task_id": task_id, "seconds": 20, **more}, timeout=25)
-
-    task_id = slow.json("send", "restart")["task_id"]
-    with ThreadPoolExecutor(1) as pool:
-        at_the_end = pool.submit(wait)
-        first = wait(seen=0)
-        assert not at_the_end.done()
-        assert (first["done"], [step["worker_id"] for step in first["progress"]]) == (False, ["OrionMX"])
-        second = wait(seen=1)
-        assert second["progress"][:1] == first["progress"]
-        assert [step["words"] for step in second["progress"][1:]] == ["starting OrionMX"]
-        last = wait(seen=2)
-        assert at_the_end.result(20) == last
-    assert last["done"]
-    (result,) = last["results"]
-    mine = [{"worker_id": "OrionMX", **step} for step in result["progress"]]
-    assert mine == second["progress"]

@@ -9,25 +9,12 @@ import pytest
 
 from supervisor_core.common import crashpoints
 from supervisor_core.processes.launch import LaunchSpec
-from supervisor_core.workers.pauses import Pause, is_watcher_paused
+from supervisor_core.workers.pauses import Pause
 from tests.support.daemon.single_passes import carry_out
 from tests.support.homes import Home, a_home
 from tests.support.intake.handler_hosts import FakeHost
 
 PAUSE = Pause("cli:bob", label="bob - wait")
-
-
-@pytest.mark.parametrize("setting", [{"enabled": False}, {"quarantined": True}], ids=["not enabled", "quarantined"])
-def test_one_that_is_not_to_run_is_not_started_and_stays_paused(tmp_path: Path, setting: dict[str, bool]) -> None:
-    place = FakeHost(tmp_path, **setting)
-    place.host.pauses.set("OrionMX", PAUSE)
-    outcome = place.carry_out("resume")
-    assert (outcome.success, outcome.details["was_paused"]) == (False, True)
-    assert str(outcome.error).startswith("OrionMX wasn't resumed.")
-    assert f"workers.OrionMX.{next(iter(setting))}" in str(outcome.error), "what to change is named"
-    assert place.processes.started == []
-    assert is_watcher_paused(place.nas / "00_STATE", "OrionMX")
-    assert place.host.pauses.read("OrionMX") == PAUSE
 
 
 def test_where_nobody_can_tell_whether_it_runs_the_pause_stays_and_nothing_is_claimed(tmp_path: Path) -> None:

@@ -38,20 +38,6 @@ def failing(tmp_path: Path) -> Iterator[Host]:
         yield made
 
 
-def test_a_restart_of_all_restarts_several_workers_at_once(tmp_path: Path) -> None:
-    workers = {worker: {**SLEEPER, "start_grace_seconds": 60} for worker in WORKERS}
-    with a_home(tmp_path / "home", workers, make=Host) as made:
-        assert isinstance(made, Host)
-        made.start_daemon()
-        before = made.pids()
-        task = made.json("send", "restart all")["task_id"]
-        wait_until(
-            lambda: all(pid and pid != before[each] for each, pid in made.pids().items()), 30, "all were restarted"
-        )
-        assert made.audit(task) == [], "and each waits for its start grace"
-        assert made.json("send", "pause all", "--wait")["success"]
-
-
 def test_for_programs_those_not_begun_are_told_apart_from_those_that_failed(failing: Host) -> None:
     failing.start_daemon()
     failing.supervisor("send", "pause", "all", "--wait")

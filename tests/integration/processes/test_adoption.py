@@ -99,16 +99,6 @@ def test_a_pass_takes_it_over_and_starts_no_second_one(hand: ByHand) -> None:
     assert record.identity == identify(pid), "the programs use the same backend as this test"
 
 
-def test_a_daemon_takes_it_over_and_leaves_it_running_when_it_stops(hand: ByHand) -> None:
-    pid = hand.start_worker()
-    hand.home.start_daemon()
-    assert hand.home.running_copies("OrionMX") == [pid]
-    assert hand.home.worker("OrionMX")["pid"] == pid
-    assert hand.home.worker("OrionMX")["last_error"] is None
-    assert hand.home.supervisor("stop").returncode == 0
-    assert hand.home.running_copies("OrionMX") == [pid]
-
-
 def test_a_pause_ends_it_with_its_descendants_and_not_the_session_that_it_was_started_from(hand: ByHand) -> None:
     neighbour = hand.start("sleep", "100")
     hand.home.config.write_text(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.common.errors import RefusedError, UsageError
+from supervisor_core.common.errors import RefusedError
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import send
@@ -136,13 +136,6 @@ def test_the_configured_signal_is_sent(home: Home) -> None:
     assert f"asked {int(signal.SIGUSR1)}\n" in home.said()
 
 
-def test_an_unknown_signal_is_refused_before_anything_happens(home: Home) -> None:
-    identity = home.start(POLITE)
-    with pytest.raises(UsageError, match="'TREM' isn't a signal"):
-        home.door.stop(ID, stop_signal="TREM")
-    assert state(identity) is Liveness.ALIVE
-
-
 def test_to_stop_what_does_not_run_is_success(home: Home) -> None:
     report = home.door.stop(ID)
     assert (report.state, report.ending, report.killed) == ("stopped", "nothing", ())
@@ -162,13 +155,6 @@ def test_one_that_is_deaf_to_the_configured_signal_is_asked_with_term_as_well(ho
     home.start(code)
     report = home.door.stop(ID, stop_signal="USR1", timeout=0.2)
     assert (report.ending, report.exit_code, report.killed) == ("graceful", 5, ())
-
-
-def test_being_killed_on_request_is_not_called_graceful(home: Home) -> None:
-    identity = home.start(POLITE)
-    report = home.door.stop(ID, stop_signal="KILL", timeout=20)
-    assert (report.ending, report.exit_code) == ("killed", -9)
-    assert [member.identity for member in report.killed] == [identity]
 
 
 @pytest.mark.usefixtures("short_grace")

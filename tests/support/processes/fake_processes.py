@@ -83,10 +83,6 @@ class FakeProcesses(HostProcesses):
         self._by_hand[identity] = command
         return identity
 
-    def lose_exit_codes(self) -> None:
-        """Nobody knows how those ended that have ended: they were no children of this program."""
-        self._codes.clear()
-
     def reboot(self) -> None:
         """The host goes down, with every process, and comes up again: nobody hears of any exit."""
         for worker in self._workers.values():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import sys
 import threading
@@ -301,9 +300,3 @@ def test_a_reader_that_is_cancelled_at_any_turn_loses_no_event_and_leaves_nothin
 
     assert asyncio.run(work()) == ["a"]
     assert trouble == []
-
-
-def sleepers() -> int:
-    """How many futures there are in this process."""
-    gc.collect()
-    return sum(1 for each in gc.get_objects() if type(each) is asyncio.Future)

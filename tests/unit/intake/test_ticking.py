@@ -80,29 +80,6 @@ def test_it_calls_at_a_moment_and_the_newest_moment_of_a_name_counts() -> None:
     asyncio.run(story())
 
 
-def test_a_call_planned_while_the_one_before_it_starts_is_not_lost(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    async def story() -> None:
-        ticker, calls, last = Ticker(FAR_SECONDS), list[datetime](), asyncio.Event()
-
-        def call() -> None:
-            calls.append(datetime.now(UTC))
-            if len(calls) == 2:
-                last.set()
-
-        with ticker.ticking(Checks(), {"row": call}):
-            ticker.at("row", datetime.now(UTC))
-            await asyncio.sleep(0)  # its run is about to start
-            ticker.at("row", datetime.now(UTC))
-            async with asyncio.timeout(10):
-                await last.wait()
-        assert len(calls) == 2
-
-    asyncio.run(story())
-    assert (caplog.records, capfd.readouterr().err) == ([], "")
-
-
 def test_it_goes_on_when_the_wall_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     back = timedelta(0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from bot.views.answers.help import help_message
@@ -12,7 +11,6 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.commands.catalog import CATALOG, FAMILIES
 
 NONCE = "20260205143000-ab12cd34e"
-NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 
 
 def worker(worker_id: str = "OrionMX", **facts: Any) -> dict[str, Any]:
