@@ -42,17 +42,6 @@ async def test_many_calls_share_a_few_connections_which_a_stop_closes(home: Slac
     assert "Unclosed" not in home.whole_log()
 
 
-async def test_doctor_shares_its_connections_too(tmp_path: Path, slack: Playground) -> None:
-    people = [slack.user(f"u{number}").id for number in range(PEOPLE)]
-    with a_slack_home(tmp_path / "home", access={"operators": people}) as home:
-        async with Network(slack) as network:
-            home.slack = slack.environment
-            told = await asyncio.to_thread(home.supervisor, "doctor")
-            assert len(slack.calls("users.info")) == PEOPLE, told.stdout
-            assert network.connections < PEOPLE
-    assert "Unclosed" not in told.stderr
-
-
 async def test_the_metrics_count_a_connection_that_slack_replaces(tmp_path: Path, slack: Playground) -> None:
     with a_slack_home(tmp_path / "home") as home:
         document = yaml.safe_load(home.config.read_text())

@@ -6,17 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.views.answers.alerts import open_alerts
-from bot.views.buttons import list_page
-from bot.views.cards.notices import weekly_summary
-from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts import flips as uptimes
-from supervisor_core.alerts.flips import Uptime
-from supervisor_core.alerts.rules import Alert
 from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.workers.conditions.rules import Condition, Target
 from supervisor_core.workers.health import WorkerState
-from tests.support.alerts.alert_service import BEGINNING, AlertDesk, an_alert_desk
+from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 HOUR, DAY = 3600.0, 86400.0
 QUIET: dict[str, Any] = {"alerts": {"renotify_minutes": 0, "quiet_hours": [{"from": "02:00", "to": "03:00"}]}}
@@ -107,22 +100,3 @@ def test_in_quiet_hours_it_waits_until_they_are_over(tmp_path: Path) -> None:
         assert desk.heard() == []
         desk.wait(1)
         assert len(desk.heard()) == 1
-
-
-def test_the_longest_there_can_be_fits_into_a_message() -> None:
-    names = [f"{'<!channel>&' * 5}{number}" for number in range(200)]
-    alerts = [
-        Alert(f"a{number}", Target("worker", name), Condition.DOWN, "x" * 500, BEGINNING, number)
-        for number, name in enumerate(names)
-    ]
-    part = Uptime(timedelta(hours=1), down=timedelta(minutes=7))
-    made = weekly_summary(
-        "<@U0EVIL>" * 10, BEGINNING, BEGINNING + timedelta(days=7), alerts, dict.fromkeys(names, part)
-    )
-    assert check_message(made) == []
-    assert "<!channel>" not in str(made)
-    assert "<@U0EVIL>" not in str(made)
-    of_all = open_alerts(list_page([], 10, 0), 0, {}, BEGINNING, worked=dict.fromkeys(names, (part, part, part)))
-    assert check_message(of_all) == []
-    assert "<!channel>" not in str(of_all)
-    assert "and 190 more" in str(of_all)

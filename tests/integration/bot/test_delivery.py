@@ -17,7 +17,6 @@ from bot.outbound.rate_limits import Pace
 from bot.outbound.sender import MessageSender
 from bot.outbound.slack_api import SlackApi
 from bot.views.blocks import text_message
-from bot.views.cards.headlines import MOMENT
 from bot.views.files import Attachment
 from slack_playground import Playground
 from supervisor_core.alerts.messages import NOTICE
@@ -230,18 +229,3 @@ async def test_a_new_card_is_not_edited_for_nothing(slack: Playground, tmp_path:
     (posted,) = slack.calls("chat.postMessage")
     assert posted["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*"
     assert slack.calls("chat.update") == []
-
-
-async def test_a_card_says_a_moment_later_that_its_command_waits(slack: Playground, tmp_path: Path) -> None:
-    client = AsyncWebClient(token=slack.bot_token, base_url=slack.api_url, retry_handlers=[])
-    now = NOW
-    with Ledger(tmp_path / "ledger.db", "Host") as ledger:
-        delivery = Delivery(MessageSender(ledger, SlackApi(client), "supervisor", now=lambda: now))
-        ledger.write(lambda connection: order(connection, "t1", {"channel": slack.channel("ops").id}))
-        await whole_round(delivery)
-        assert slack.calls("chat.update") == []
-        now = NOW + MOMENT
-        await whole_round(delivery)
-        await whole_round(delivery)
-    (edited,) = slack.calls("chat.update")
-    assert edited["arguments"]["text"] == ":hourglass_flowing_sand: *Pausing OrionMX*: queued"

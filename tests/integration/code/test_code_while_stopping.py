@@ -57,19 +57,6 @@ def test_what_a_worker_writes_at_its_end_is_in_nobody_s_way_and_stays(
     assert len(place.pids) == 1, "it runs again"
 
 
-def test_a_file_that_changes_meanwhile_is_not_lost(
-    place: CodeHost, code: Clones, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code.comes_in({"new.txt": "new\n"})
-    head, file = code.checkout.head, code.checkout.folder / "watcher.py"
-    at_its_end(place, monkeypatch, lambda: file.write_text("changed at the end\n"))
-    done = place.do("update --reset")
-    assert not done.outcome.success
-    assert "watcher.py" in done.error
-    assert (code.checkout.head, file.read_text()) == (head, "changed at the end\n")
-    assert len(place.pids) == 1
-
-
 def test_what_somebody_commits_meanwhile_is_not_undone_with_the_rest(
     place: CodeHost, code: Clones, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,21 +69,6 @@ def test_a_checkout_with_other_line_ends_stays_clean(tmp_path: Path) -> None:
         assert (text.read_bytes()[-6:], made.checkout.status()) == (b"five\r\n", "")
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["forward", "merge"])
-def test_a_filter_that_fails_in_an_update_leaves_all_as_it_was(tmp_path: Path, own: bool) -> None:
-    made = with_broken_filter(tmp_path / "code")
-    made.comes_in({"a.txt": "before it\n", BROKEN: "again\n", "watcher.py": "print('three')\n"})
-    if own:
-        made.checkout.commit({"own.txt": "own\n"})
-    before = made.checkout.head, made.checkout.on_disk()
-    with a_code_place(tmp_path / "place", made.checkout.folder) as place:
-        # Where git only writes files nothing is tried: it can't fail to fit, and what fails then is put back.
-        assert (BROKEN in place.plan("update_code").conflict) == own
-        assert BROKEN in failed(place, "update_code")
-    assert (made.checkout.head, made.checkout.on_disk()) == before
-    assert made.checkout.git("status", "--porcelain", "--ignored") == ""
-
-
 def test_a_filter_that_fails_ends_a_rollback_half_way_and_what_was_done_can_be_undone(tmp_path: Path) -> None:
     made = with_broken_filter(tmp_path / "code")
     before, tree = made.checkout.head, made.checkout.tree()

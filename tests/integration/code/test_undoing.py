@@ -18,7 +18,6 @@ from tests.support.code.code_homes import (
     picture,
     restarted,
 )
-from tests.support.code.odd_repositories import with_broken_filter
 from tests.support.code.remotes import refuses_push
 from tests.support.code.repositories import STRAIGHT, Clones, origin_and_checkout
 from tests.support.daemon.single_passes import ME, carry_out, labelled, working
@@ -90,16 +89,6 @@ def test_an_update_with_a_reset_is_undone_to_the_commits_that_it_dropped(place: 
     assert done.details["restored_commit"] == own
     assert code.checkout.files() == code.checkout.on_disk() == code.checkout.files(own)
     assert code.checkout.git("rev-parse", "HEAD^") == newest
-
-
-def test_what_failed_half_way_is_undone_as_well(tmp_path: Path) -> None:
-    code = with_broken_filter(tmp_path / "code").checkout
-    before = code.on_disk()
-    with a_code_host(tmp_path / "host", code.folder) as place:
-        rollback = place.do("rollback 2")
-        assert (rollback.outcome.success, rollback.details["commits_reverted"]) == (False, 1)
-        place.did(f"undo {rollback.task_id}")
-        assert code.on_disk() == before
 
 
 def assert_refused(place: CodeHost, code: Clones, words: str, said: str) -> None:

@@ -25,7 +25,6 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.workers.context import open_doors
 from tests.support.diagnosis.reports import (
     a_reporting_home,
-    make_tables,
     the_report,
     the_report_of_a_pass,
     told,
@@ -190,21 +189,6 @@ def test_a_drive_that_hangs_delays_no_report(tmp_path: Path) -> None:
     assert "unable to open database file" in report["audit"]["error"]
     assert (report["process"]["running"], report["database"]["connected"]) == (False, False)
     assert outcome.details["message"].endswith("Unknown: heartbeat, folders, log, pending flags, queue, audit")
-
-
-def test_a_report_says_that_the_shared_database_answers_and_which_it_is(tmp_path: Path, database_url: str) -> None:
-    make_tables(database_url)
-    with with_database(tmp_path, database_url) as home:
-        report, details = diagnosed(home)
-    found = report["database"]
-    assert (found["ok"], found["connected"], details["database_connected"]) == (True, True, True)
-    assert found["db_name"] == Path(make_url(database_url).database or "").name
-    assert found["database"].startswith(make_url(database_url).drivername)
-    assert found["tz"] == "+00:00"
-    assert abs((datetime.now(UTC) - datetime.fromisoformat(found["db_time"])).total_seconds()) < 60
-    assert found["connect_seconds"] >= 0
-    assert "the database responds" in details["message"]
-    assert "database" not in report["unknown_parts"]
 
 
 def test_a_report_says_that_the_shared_database_can_not_be_reached_and_why(tmp_path: Path, database_url: str) -> None:

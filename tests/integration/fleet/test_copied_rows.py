@@ -109,16 +109,6 @@ def test_jobs_audit_rows_and_condition_changes_arrive_once(pair: Pair) -> None:
     assert not pair.step()
 
 
-def test_a_batch_that_is_copied_twice_changes_nothing(pair: Pair) -> None:
-    do_job(pair.host, "task_1")
-    found = pair.report()
-    pair.take(found)
-    with pytest.raises(DivergedLedger):  # the caller asks only for what follows its own newest rows
-        pair.take(found)
-    assert pair.states(pair.hub) == pair.states(pair.host)
-    assert not pair.step()
-
-
 def test_a_replaced_ledger_is_named_and_nothing_of_it_is_copied(pair: Pair, tmp_path: Path) -> None:
     for number in range(3):
         note_audit(pair.host, number)

@@ -345,24 +345,6 @@ def test_of_two_who_claim_one_job_one_gets_it(ledger: Ledger, folder: Path) -> N
         assert [ledger.step(jobs.claim(job, NOW)), other.step(jobs.claim(job, NOW))] == [True, False]
 
 
-def test_jobs_run_by_tier_then_by_file_time_and_what_was_claimed_comes_first(ledger: Ledger) -> None:
-    filed = [("d", "diagnostics", -9), ("p2", "pause", 2), ("p1", "resume", 1), ("c", "update_code", 5)]
-    for task_id, handler, seconds in filed:
-        file(ledger, new_job(task_id, handler=handler, seconds=seconds))
-
-    def following() -> str:
-        job = ledger.read(lambda connection: jobs.next_to_run(connection, "OrionMX"))
-        assert job is not None
-        return job.task_id
-
-    order = ledger.read(lambda connection: jobs.waiting(connection, ["OrionMX"], (JobState.QUEUED,)))
-    assert [job.task_id for job in order] == ["c", "p1", "p2", "d"]
-    assert following() == "c"
-    assert ledger.step(jobs.claim(order[3], NOW))
-    assert following() == "d"
-    assert ledger.read(lambda connection: jobs.next_to_run(connection, "West")) is None
-
-
 def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_they_named_none(ledger: Ledger) -> None:
     heard: list[str] = []
     with ledger.listening(lambda: heard.append("any")), ledger.listening(lambda: heard.append("cards"), ("card", "x")):

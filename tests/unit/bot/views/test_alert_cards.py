@@ -17,7 +17,6 @@ from bot.views.answers.alerts import mute_answer, open_alerts, unmute_answer
 from bot.views.blocks import Content, blocks_of
 from bot.views.buttons import list_page
 from bot.views.cards.alert import (
-    WORDS,
     AlertDetails,
     alert_card,
     alert_reply,
@@ -224,10 +223,6 @@ def test_a_restart_is_offered_anew_once_one_has_ended() -> None:
     (again,) = {each["value"] for each in buttons(told(tries=1)) if each["action_id"] == "command:restart"}
     assert first != again
     assert first.startswith("alert.")
-
-
-def test_every_condition_has_its_words() -> None:
-    assert set(WORDS) == set(Condition)
 
 
 WORDS_OF_ANY_KIND = st.text(max_size=200) | st.sampled_from(

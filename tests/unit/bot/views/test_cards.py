@@ -17,13 +17,10 @@ import pytest
 from bot.views.blocks import Color, blocks_of
 from bot.views.cards.approval import ApprovalDetails
 from bot.views.cards.card import command_card
-from bot.views.cards.headlines import WORDS
 from bot.views.cards.next_steps import CardContext
 from bot.views.cards.thread import outcome_reply
 from slack_playground.blockkit.messages import check_message
-from supervisor_core.commands.catalog import CATALOG
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.commands.definitions import CommandDefinition
 from supervisor_core.jobs.model import MOST_PROGRESS, Job, JobState, Progress
 from tests.support.golden import are_as_last_seen
 from tests.unit.intake.test_approvals import an_approval
@@ -164,11 +161,6 @@ def test_a_thousand_workers_with_the_longest_of_everything_fit() -> None:
     made: dict[str, Any] = command_card(most, NOW)
     assert check_message(made, update=True) == []
     assert "and 997 more" in json.dumps(made)
-
-
-@pytest.mark.parametrize("definition", [each for each in CATALOG.values() if each.handler], ids=lambda each: each.name)
-def test_every_handler_has_its_words(definition: CommandDefinition) -> None:
-    assert definition.handler in WORDS
 
 
 def buttons_of(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

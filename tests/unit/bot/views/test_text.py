@@ -12,15 +12,9 @@ from bot.views.text import LONGEST_ERROR, error_text, escape, fit, in_span, iner
 from supervisor_core.common.errors import CommandText, SupervisorError
 
 
-def test_a_text_is_cut_after_a_line_where_little_is_lost() -> None:
+def test_a_text_is_cut_after_a_line_or_a_word_where_little_is_lost() -> None:
     assert fit("one line\nanother line that goes on", 20) == "one line … (cut)"
-
-
-def test_a_text_is_cut_after_a_word_where_there_is_no_line() -> None:
     assert fit("several words that go on and on", 24) == "several words … (cut)"
-
-
-def test_a_text_without_a_gap_is_cut_where_it_must_be() -> None:
     assert fit("x" * 50, 18) == "x" * 10 + " … (cut)"
 
 
