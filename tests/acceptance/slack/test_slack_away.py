@@ -241,6 +241,21 @@ async def test_where_the_bot_is_no_member_the_card_goes_to_the_sender_with_a_hin
     assert len(home.trail()) == 1
 
 
+@pytest.mark.playground(manifest=ROOT / "manifest.yml", patience=PATIENCE)
+async def test_what_can_not_be_announced_in_the_alert_channel_goes_to_the_fallback_channel(
+    home: SlackHome, slack: Playground
+) -> None:
+    slack.channel("alerts").without_bot()
+    await started(home, slack)
+    await sent_by_shell(home, "pause by hand")
+    card = await slack.channel("elsewhere").shows(1, "OrionMX paused")
+    await card.shows("/invite @supervisor")
+    await settled(home)
+    await slack.channel("elsewhere").shows(1, "isn't a member of slack.alert_channel")
+    await slack.channel("elsewhere").shows(2, "messages")
+    await slack.channel("alerts").shows(0, "messages")
+
+
 async def test_socket_mode_switched_off_is_said_and_not_tried_again_at_once(home: SlackHome, slack: Playground) -> None:
     await started(home, slack)
     await slack.disconnect("link_disabled")

@@ -13,11 +13,13 @@ import pytest
 
 from bot.views.blocks import blocks_of
 from slack_playground import Playground
+from slack_playground.values import Timings
 from tests.support.slack.slack_home import SlackHome, a_slack_home, settled, started
 
 pytestmark = pytest.mark.playground(patience=20)
 
 BOTH = {"operators": ["U0OPERATOR", "U0APPROVER"]}
+AT_ONCE_AGAIN = Timings(redelivery=(0.0, 0.0, 0.0))
 
 
 @pytest.fixture
@@ -87,6 +89,30 @@ async def test_a_command_kept_before_a_crash_and_delivered_again_after_it_is_don
     assert await asyncio.to_thread(daemon.wait, 30) == -signal.SIGKILL
     await started(home, slack)
     await delivered_again(slack, envelopes(slack, "slash_commands")[0])
+    await was_done_once(home, slack, "PAUSE")
+
+
+@pytest.mark.playground(patience=20, timings=AT_ONCE_AGAIN)
+async def test_an_event_that_is_delivered_again_is_one_command(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("redeliver", "socket", times=2)  # a message and a mention: two events, and both come again
+    await slack.user("operator").says("@bot pause hotfix")
+    await slack.eventually(lambda: len(mentions(slack)) > 1, "the mention was not delivered again")
+    await was_done_once(home, slack, "PAUSE")
+    assert {each["retry_attempt"] for each in mentions(slack)} == {0, 1}
+
+
+def mentions(slack: Playground) -> list[dict[str, Any]]:
+    return [each for each in envelopes(slack, "events_api") if each["payload"]["event"]["type"] == "app_mention"]
+
+
+async def test_a_button_that_is_pressed_twice_at_once_is_one_command(home: SlackHome, slack: Playground) -> None:
+    await started(home, slack)
+    button = (await slack.user("operator").slash("/supervisor")).button("Pause")
+    await asyncio.gather(button.click(confirm=True), button.click(confirm=True))
+    clicks = [each["payload"]["actions"][0] for each in envelopes(slack, "interactive")]
+    assert len({click["action_ts"] for click in clicks}) == 2
+    assert len({click["value"] for click in clicks}) == 1
     await was_done_once(home, slack, "PAUSE")
 
 

@@ -49,6 +49,17 @@ async def test_while_it_goes_on_the_card_says_what_is_being_done_and_afterwards_
         await slack.channel("ops").shows(1, "message")
 
 
+async def test_whoever_may_not_is_told_alone_and_nothing_happens(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    viewer = slack.user("viewer")
+    await viewer.slash("/supervisor pause")
+    await viewer.sees("pause is limited to operators")
+    await slack.user("operator").does_not_see("is limited to operators")
+    assert len(home.running_copies("OrionMX")) == 1
+    (row,) = await asked(home, "audit")
+    assert (row["action"], row["outcome"]) == ("REFUSED", "failure")
+
+
 async def test_mistakes_help_and_status_are_answered_to_the_asker_alone(home: Home, slack: Playground) -> None:
     await started(home, slack)
     operator = slack.user("operator")
@@ -61,6 +72,23 @@ async def test_mistakes_help_and_status_are_answered_to_the_asker_alone(home: Ho
     await viewer.sees("status [target]")
     await viewer.does_not_see("pause [target]")
     await slack.channel("ops").shows(0, "messages")
+
+
+async def test_the_same_envelope_twice_is_one_command_with_one_card(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("duplicate", "socket")
+    card = await slack.user("operator").slash("/supervisor pause")
+    await card.becomes("OrionMX paused")
+    await slack.channel("ops").shows(1, "message")
+    assert len(await asked(home, "audit")) == 1
+
+
+async def test_slack_away_while_it_happens_hears_of_it_afterwards(home: Home, slack: Playground) -> None:
+    await started(home, slack)
+    slack.fault("status", "chat.postMessage", times=2, status=503)
+    card = await slack.user("operator").slash("/supervisor pause")
+    await card.becomes("OrionMX paused")
+    await slack.channel("ops").shows(1, "message")
 
 
 async def test_a_post_whose_answer_was_lost_is_found_again_and_not_posted_twice(home: Home, slack: Playground) -> None:

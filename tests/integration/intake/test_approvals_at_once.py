@@ -56,6 +56,25 @@ def at_once(what: list[Callable[[], object]]) -> list[object]:
         return list(pool.map(one, what))
 
 
+@pytest.mark.parametrize("needed", [1, 3])
+def test_a_hundred_clicks_by_ten_people_at_once_are_one_execution(tmp_path: Path, needed: int) -> None:
+    with a_desk(tmp_path, votes=needed) as desk:
+        approvals, asked = desk.approvals, desk.ask()
+
+        def click(who: Issuer) -> None:
+            approvals.vote(asked.approval_id, who, Choice.APPROVE, now=NOW)
+            approvals.carry_on(NOW)
+
+        said = at_once([partial(click, who) for who in PEOPLE * 10])
+        approvals.carry_on(NOW)
+        found, votes = approvals.find(asked.approval_id)
+        assert found.state is S.EXECUTING
+        assert len(votes) == len({vote.voter.id for vote in votes}) == needed
+        assert len(desk.jobs()) == 1
+        assert desk.actions() == ["APPROVAL_REQUESTED", "APPROVED"]
+        assert all(each is None or "already" in str(each) for each in said)
+
+
 def test_approve_deny_cancel_and_expiry_at_once_come_to_one_end(tmp_path: Path) -> None:
     for number in range(10):
         (folder := tmp_path / str(number)).mkdir()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, event
 
 from supervisor_core.storage.audit import chain, trail
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -19,7 +20,7 @@ from supervisor_core.storage.audit.trail import BATCH, Page, page
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from tests.support.sampling import rounds
-from tests.support.storage.long_audit_trail import a_long_trail
+from tests.support.storage.long_audit_trail import RARE, a_long_trail
 
 HOST = "TestHost"
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -223,6 +224,42 @@ def test_details_that_are_no_object_and_a_place_that_is_not_there_hurt_nobody(le
     assert ids(look(ledger)) == [1]
     assert ids(look(ledger, place=RowPosition(HOST, 99))) == [1], "the top is shown"
     assert ids(look(ledger, place=RowPosition("Elsewhere", 1), newer=True)) == [1]
+
+
+def test_each_part_of_a_question_is_served_by_an_index(tmp_path: Path) -> None:
+    """No query reads all rows; with a million of them that would be felt."""
+    questions = (
+        AuditFilter(),
+        AuditFilter(targets=("Worker013",)),
+        AuditFilter(issuer="U00007"),
+        AuditFilter(issuer=RARE),
+        AuditFilter(action="PAUSE"),
+        AuditFilter(action="PAUSE", command="pause"),
+        AuditFilter(since=NOW),
+        AuditFilter(issuer="person7", targets=("Worker013",), action="PAUSE"),
+        AuditFilter(targets=("Worker001", "Worker002")),
+    )
+    plans: list[str] = []
+
+    def explained(connection: Connection, question: AuditFilter) -> None:
+        asked: list[tuple[str, Any]] = []
+
+        def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+            if "task_id = ?" not in statement:  # the rows of one command are few
+                asked.append((statement, parameters))
+
+        event.listen(connection, "before_cursor_execute", note)
+        page(connection, question, 10, RowPosition(HOST, 1000))
+        event.remove(connection, "before_cursor_execute", note)
+        for statement, parameters in asked:
+            rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.extend(row[3] for row in rows)
+
+    with a_long_trail(tmp_path, 2_000) as ledger:
+        for question in questions:
+            ledger.read(partial(explained, question=question))
+    assert [plan for plan in plans if plan.startswith("SCAN audit_log_t") and "INDEX" not in plan] == []
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plans
 
 
 def test_rows_of_several_targets_are_the_newest_also_where_they_are_rare(tmp_path: Path) -> None:

@@ -18,22 +18,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, func, select, text
+from sqlalchemy.exc import IntegrityError
 
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.common.errors import LedgerUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import JobState
-from supervisor_core.storage import schema
+from supervisor_core.storage import outbox, schema
 from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
-from supervisor_core.storage.steps import Message
+from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import audit_log, envelopes
 from tests.support.programs.warm import forked
 from tests.support.storage.ledger_rows import count_pending
+from tests.support.waiting import wait_until
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 HOST = "TestHost"
@@ -195,6 +197,21 @@ def test_of_a_group_the_one_that_raises_is_undone_alone(ledger: Ledger, folder: 
     assert verified(ledger) == (4, [])
 
 
+def test_one_that_breaks_a_rule_of_the_tables_is_undone_alone(ledger: Ledger) -> None:
+    row = {"key": "x", "kind": "x", "payload_json": "{}", "state": "received", "received_at": NOW}
+
+    def twice(connection: Connection) -> None:
+        for _ in range(2):
+            connection.execute(envelopes.insert(), row)
+
+    with Held(ledger):
+        bad, good = ledger.submit(twice), ledger.submit(appending(1))
+    with pytest.raises(IntegrityError):
+        bad.result(5)
+    assert good.result(5).audit_id == 1
+    assert ledger.read(lambda c: c.execute(select(func.count(envelopes.c.key))).scalar()) == 0
+
+
 def test_what_a_caller_no_longer_wants_is_not_written(ledger: Ledger) -> None:
     with Held(ledger):
         unwanted, wanted = ledger.submit(appending(1)), ledger.submit(appending(2))
@@ -343,6 +360,84 @@ def test_of_two_who_claim_one_job_one_gets_it(ledger: Ledger, folder: Path) -> N
     job = file(ledger, new_job())
     with opened(folder) as other:
         assert [ledger.step(jobs.claim(job, NOW)), other.step(jobs.claim(job, NOW))] == [True, False]
+
+
+def test_of_a_group_of_steps_each_answers_for_itself(ledger: Ledger) -> None:
+    first, taken, broken, last = (file(ledger, new_job(f"t{number}")) for number in range(4))
+    assert ledger.step(jobs.claim(taken, NOW))
+    unsortable: Any = {1: "a", "b": 2}
+    unwritable = replace(jobs.claim(broken, NOW), outbox=(Message("x", "x", unsortable),))
+    several = [jobs.claim(first, NOW), jobs.claim(taken, NOW), unwritable, jobs.claim(last, NOW)]
+    answers = ledger.try_steps(several)
+    assert (answers[:2], answers[3]) == ([True, False], True)
+    assert isinstance(answers[2], TypeError)
+
+
+def test_jobs_run_by_tier_then_by_file_time_and_what_was_claimed_comes_first(ledger: Ledger) -> None:
+    filed = [("d", "diagnostics", -9), ("p2", "pause", 2), ("p1", "resume", 1), ("c", "update_code", 5)]
+    for task_id, handler, seconds in filed:
+        file(ledger, new_job(task_id, handler=handler, seconds=seconds))
+
+    def following() -> str:
+        job = ledger.read(lambda connection: jobs.next_to_run(connection, "OrionMX"))
+        assert job is not None
+        return job.task_id
+
+    order = ledger.read(lambda connection: jobs.waiting(connection, ["OrionMX"], (JobState.QUEUED,)))
+    assert [job.task_id for job in order] == ["c", "p1", "p2", "d"]
+    assert following() == "c"
+    assert ledger.step(jobs.claim(order[3], NOW))
+    assert following() == "d"
+    assert ledger.read(lambda connection: jobs.next_to_run(connection, "West")) is None
+
+
+def test_a_step_and_what_follows_from_it_are_written_together_or_not_at_all(ledger: Ledger) -> None:
+    job = file(ledger, new_job())
+    ledger.step(jobs.claim(job, NOW))
+    ledger.step(jobs.begin(job, NOW))
+    step = jobs.finish(job, Outcome.done(), NOW, 0)
+    unsortable: Any = {1: "a", "b": 2}
+    unwritable = replace(step, outbox=(Message("x", "x", unsortable),))
+    with pytest.raises(TypeError):
+        ledger.step(unwritable)
+    unchanged = ledger.read(lambda connection: jobs.find(connection, "t1", "OrionMX"))
+    assert unchanged is not None
+    assert unchanged.state is JobState.STARTED
+    assert numbers(ledger) == []
+    assert ledger.step(step)
+
+
+def test_what_waits_outside_is_due_in_order_and_later_each_time_it_fails(ledger: Ledger) -> None:
+    messages = [Message("k", str(delay), {"n": delay}, delay_seconds=delay) for delay in (5, 0)]
+    ledger.write(lambda connection: record(connection, HOST, None, messages, NOW))
+
+    def due(seconds: float) -> list[outbox.PendingMessage]:
+        return ledger.read(lambda connection: outbox.due_messages(connection, "k", NOW + timedelta(seconds=seconds)))
+
+    assert [waiting.payload["n"] for waiting in due(5)] == [0, 5]
+    (first,) = due(0)
+    delays = []
+    for _ in range(9):
+        ledger.write(lambda connection: outbox.postpone(connection, first, "away", NOW))  # noqa: B023
+        (first,) = [waiting for waiting in due(10**6) if waiting.outbox_id == first.outbox_id]
+        row = ledger.read(lambda c: c.execute(text("SELECT due_at FROM outbox_t ORDER BY outbox_id DESC")).scalar())
+        delays.append((datetime.fromisoformat(str(row)) - NOW).total_seconds())
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert ledger.step(outbox.mark_sent(first, NOW))
+    assert not ledger.step(outbox.mark_sent(first, NOW))
+    assert [waiting.payload["n"] for waiting in due(10**6)] == [5]
+
+
+def test_writes_from_many_threads_are_all_there(ledger: Ledger, folder: Path) -> None:
+    def many(first: int) -> None:
+        for number in range(first, first + 20):
+            ledger.audit(entry(number))
+
+    threads = [threading.Thread(target=many, args=(place * 100,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: not any(thread.is_alive() for thread in threads), 30, "all have written")
+    assert verified(ledger) == (120, [])
 
 
 def test_whoever_listens_hears_of_the_kinds_that_they_named_and_of_all_where_they_named_none(ledger: Ledger) -> None:

@@ -11,13 +11,14 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import Engine, Executable, delete, insert, select, text, update
+from sqlalchemy import Engine, Executable, delete, event, insert, select, text, update
 
 from supervisor_core.storage import migrations, schema, steps
 from supervisor_core.storage import outbox as outbox_queries
 from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry, ChainHead
-from supervisor_core.storage.audit.search import AuditFilter, search
+from supervisor_core.storage.audit.search import AuditFilter, RowPosition, search
+from supervisor_core.storage.audit.trail import page
 from supervisor_core.storage.engine import shared_engine
 from supervisor_core.storage.tables import audit_log, jobs, metadata, outbox
 
@@ -134,6 +135,29 @@ def claiming(number: int) -> steps.Step:
     return steps.Step(jobs, {"task_id": f"t{number}"}, ("queued",), "claimed", {"claimed_at": NOW}, entry, messages)
 
 
+def test_several_steps_are_taken_with_few_statements_as_one_by_one(engine: Engine) -> None:
+    statements: list[str] = []
+    with engine.begin() as connection:
+        connection.execute(insert(jobs), [a_job(f"t{number}") for number in range(50)])
+        steps.record(connection, HOST, None, (steps.Message("card", "all", {"channel": "C1"}),), NOW)
+        steps.record(connection, HOST, None, (steps.Message("result_file", "t7", {"n": 0}),), NOW)
+        event.listen(engine, "before_cursor_execute", lambda *about: statements.append(about[2]))
+        steps.take_all(connection, HOST, [claiming(number) for number in range(50)], NOW)
+        assert len(statements) < 10, statements
+        assert set(connection.execute(select(jobs.c.state)).scalars()) == {"claimed"}
+        changed = connection.execute(select(jobs.c.changed).order_by(jobs.c.job_id)).scalars().all()
+        assert len(set(changed)) == 50, "each change has a number of its own"
+        head = chain.newest_row(connection, HOST)
+        assert head is not None
+        assert chain.verify(connection).faults == []
+        targets = connection.execute(select(audit_log.c.target_id).order_by(audit_log.c.audit_id)).scalars().all()
+        assert targets == [f"W{number}" for number in range(50)]
+        due = {each.payload["n"]: each.version for each in outbox_queries.due_messages(connection, "result_file", NOW)}
+        assert due == {number: 2 if number == 7 else 1 for number in range(50)}
+        (card,) = outbox_queries.due_messages(connection, "card", NOW)
+        assert (card.payload, card.version) == ({"channel": "C1"}, 2), "one update for all of them"
+
+
 def test_a_group_with_a_lost_race_is_refused_as_a_whole(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(insert(jobs), [a_job("t1"), a_job("t2", "claimed")])
@@ -230,3 +254,34 @@ def test_a_moment_that_can_not_be_read_damages_its_row_alone(engine: Engine) -> 
         assert [(row["audit_id"], row["damaged"]) for row in rows if "damaged" in row] == [
             (3, "its created_at can't be read")
         ]
+
+
+def test_the_trail_is_asked_by_worker_person_action_and_time(engine: Engine) -> None:
+    write_chain(engine)
+    with engine.begin() as connection:
+        entry = AuditEntry("slack:T0TEAM/U0OPER", "ROLLBACK_CODE", "W1", label="operator - hotfix")
+        chain.append(connection, HOST, entry, NOW + timedelta(hours=1))
+
+    def ids(**wanted: object) -> list[int]:
+        with engine.connect() as connection:
+            return [row["audit_id"] for row in search(connection, AuditFilter(**wanted))]  # type: ignore[arg-type]
+
+    assert ids() == [6, 5, 4, 3, 2, 1]
+    assert ids(limit=2) == [6, 5]
+    assert ids(targets=("W1",)) == [6, 4, 2]
+    assert ids(action="ROLLBACK_CODE") == [6]
+    assert ids(action="ROLLBACK_CODE", command="rollback") == [6]
+    assert ids(issuer="U0OPER") == ids(issuer="operator") == ids(issuer="slack:T0TEAM/U0OPER") == [6]
+    assert ids(issuer="anna", since=NOW + timedelta(seconds=3)) == [5, 4]
+    assert ids(issuer="%") == ids(issuer="nobody") == []
+    assert ids(issuer="Operator", targets=("W1",), action="ROLLBACK_CODE") == [6]
+    assert ids(issuer="anna", targets=("W1", "W0"), since=NOW) == [
+        row for row in ids(issuer="anna") if row in ids(targets=("W1", "W0"))
+    ]
+    with engine.connect() as connection:
+        first = page(connection, AuditFilter(), 2)
+        assert [entry.audit_id for entry in first.entries] == [6, 5]
+        second = page(connection, AuditFilter(), 2, RowPosition(HOST, 5))
+        assert [entry.audit_id for entry in second.entries] == [4, 3]
+        back = page(connection, AuditFilter(), 2, RowPosition(HOST, 4), newer=True)
+        assert (back.entries, back.newer, back.older) == (first.entries, False, True)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.daemon.fleets import free_port
 from tests.support.homes import Home, a_home
@@ -62,6 +63,25 @@ def asked(port: int, path: str, host: str = "", method: str = "GET") -> tuple[in
         return answer.status, answer.read().decode(), answer.headers
     finally:
         connection.close()
+
+
+def test_the_page_shows_the_worker_and_nothing_is_cached_or_taken_from_elsewhere(served: tuple[Home, int]) -> None:
+    _, port = served
+    status, text, headers = asked(port, "/")
+    assert status == 200
+    assert "OrionMX" in text
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+    for name in ("style.css", "page.js"):
+        assert asked(port, f"/{name}")[0] == 200
+
+
+def test_metrics_can_be_scraped(served: tuple[Home, int]) -> None:
+    _, port = served
+    status, text, headers = asked(port, "/metrics")
+    assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
+    found = {sample.name for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert {"supervisor_workers", "supervisor_ready", "supervisor_ledger_bytes"} <= found
 
 
 def test_another_site_cannot_read_it_through_a_browser(served: tuple[Home, int]) -> None:
