@@ -71,7 +71,7 @@ test-fast: $(STAMP)  ## the unit tests alone
 	$(BIN)/pytest --numprocesses=$(shell expr $(CORES) + 1) tests/unit $(ARGS)
 
 faults: $(STAMP)  ## the long tests in full: all cases, rounds and examples
-	$(BIN)/pytest --numprocesses=$(JOBS) --full -m sampled $(ARGS)
+	$(BIN)/pytest --numprocesses=$(JOBS) --full -m sampled --timeout=600 $(ARGS)
 
 bench: $(STAMP)  ## measure and write docs/reference/benchmarks.md; ARGS="status pass" for some topics
 	$(BIN)/python -m tests.benchmarks $(ARGS)
