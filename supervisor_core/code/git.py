@@ -1,7 +1,9 @@
 """The one door to git: runs it with limits, without prompts and hooks, without our environment; and reads checkouts.
 
-`git_changes` has the operations that change a checkout. GitPython isn't used for reading: it gives git our whole
-environment, has no time limit for the processes that it reads from, and can't read SHA-256 repositories.
+Commits, HEAD and refs are read with GitPython, in this process. Whatever git computes, such as ranges, differences and
+the status, is a process of git with a time limit. `git_changes` has the operations that change a checkout.
+
+This is the only module that imports GitPython. It is slow to import, so only the function that needs it imports it.
 """
 
 from __future__ import annotations
@@ -9,11 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from supervisor_core.code.change_plan import Commit, FileChange
 from supervisor_core.common.errors import SupervisorError
@@ -24,6 +29,11 @@ from supervisor_core.host.programs import ProgramResult, run_command
 from supervisor_core.host.web import MASK, without_query
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.observation import DRIVE_SECONDS
+
+if TYPE_CHECKING:
+    from git import Repo
+
+T = TypeVar("T")
 
 STATE_SECONDS = 10.0
 """The time for inspecting a checkout, all calls together. A large one on a slow disk takes a second or two."""
@@ -41,6 +51,7 @@ LONGEST_SUBJECT = 500
 
 PATHS_AT_ONCE = 200  # on one command line
 SUBMODULE = "160000"  # its mode in a tree
+LARGEST_COMMIT = 1024 * 1024  # bytes; its message is a person's or a program's, not a file
 LATEST = 253_402_300_799  # the last second of the year 9999
 
 KEPT_VARIABLES = frozenset({"SSH_AUTH_SOCK", "XDG_CONFIG_HOME", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"})
@@ -118,7 +129,7 @@ _ADDRESSES = (
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _CREDENTIALS = re.compile(r"(\w://)[^/\s]+@")
-_FORMAT = "%H%n%T%n%P%n%ct%n%an%n%s%n%b"
+_gitpython_lock = threading.Lock()  # its maps of packs are shared by all threads, and not made for that
 
 
 class GitError(SupervisorError):
@@ -238,34 +249,84 @@ class Git:
         """Git's folder for this checkout, the one that all worktrees share, and the top folder of the checkout."""
         if self._folders is None:
             try:
-                options = ("--absolute-git-dir", "--git-common-dir", "--show-toplevel")
-                own, shared, top = self.ask("rev-parse", *options, timeout=timeout).splitlines()[:3]
+                options = ("--show-object-format", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+                objects, own, shared, top = self.ask("rev-parse", *options, timeout=timeout).splitlines()[:4]
             except GitError as error:
                 if "not a git repository" in error.message or "cannot change to" in error.message:
-                    remedy = "Clone the code there, or set code.path of the worker."
-                    raise NoCheckoutError(f"{self.folder} isn't a git checkout.", remedy=remedy) from None
+                    raise self._no_checkout() from None
                 if "dubious ownership" in error.message:
                     trust = f"To trust it: git config --global --add safe.directory {self.folder}"
                     owner = f"{self.folder} is owned by another user, so git refuses it."
                     raise GitError(owner, remedy=trust) from None
                 raise
+            if objects != "sha1":
+                raise GitError(
+                    f"{self.folder} has the object format {objects}, and only sha1 can be read.",
+                    remedy="Clone a repository with the object format sha1 there.",
+                )
             self._folders = Path(own), (self.folder / shared).resolve(), Path(top)
         return self._folders
+
+    def _no_checkout(self) -> NoCheckoutError:
+        remedy = "Clone the code there, or set code.path of the worker."
+        return NoCheckoutError(f"{self.folder} isn't a git checkout.", remedy=remedy)
+
+    def _read_objects(self, read: Callable[[Repo], T]) -> T:
+        """Read with GitPython. It reads the files of the repository in this process, and `read` must not start git:
+        commands, differences and ranges of GitPython would get our environment and no time limit."""
+        _, shared, top = self.folders()  # git checks first that the folder responds, and that its owner is trusted
+        if (shared / "reftable").is_dir():
+            raise GitError(
+                f"{self.folder} keeps its refs in a reftable, and only the format files can be read.",
+                remedy="Convert them: git refs migrate --ref-format=files",
+            )
+        if not _gitpython_lock.acquire(timeout=self.seconds_left(READING_SECONDS)):
+            raise GitLateError(f"{self.folder} waited too long for another checkout.", remedy="Check the disk.")
+        try:
+            # Its import would run `git version`. With this program nothing can be run, now or later.
+            os.environ.update({"GIT_PYTHON_GIT_EXECUTABLE": os.devnull, "GIT_PYTHON_REFRESH": "quiet"})
+            for name in ("GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"):  # it would read from there
+                os.environ.pop(name, None)
+            import git
+
+            git.Git.GIT_PYTHON_GIT_EXECUTABLE = os.devnull
+            for is_last in (False, True):
+                try:
+                    repo = git.Repo(top, odbt=git.GitDB, expand_vars=False)
+                    try:
+                        return read(repo)
+                    finally:
+                        del repo.odb  # so that closing releases the packs
+                        repo.close()
+                        del repo.git  # else it would be closed again later, without the lock
+                except SupervisorError:
+                    raise
+                except (git.InvalidGitRepositoryError, git.NoSuchPathError):
+                    raise self._no_checkout() from None
+                except Exception as error:  # noqa: BLE001 (whatever Python raises for files that anybody can write)
+                    if is_last:  # else git may just have replaced the pack
+                        reason = safe_message(str(error)) or type(error).__name__
+                        raise GitError(f"{self.folder} can't be read: {reason}", remedy="Check: git fsck") from None
+            raise AssertionError("the last attempt returns or raises")
+        finally:
+            _gitpython_lock.release()
 
     def state(self, seconds: float = STATE_SECONDS) -> CodeState:
         """Read the state of the checkout, within a time limit."""
         deadline = time.monotonic() + seconds
         own, shared, top = self.folders(seconds)
         left = max(deadline - time.monotonic(), 0.1)
-        output = self.ask("status", "--porcelain=v2", "--branch", "--no-renames", "-z", timeout=left)
-        headers: dict[str, str] = {}
+        output = self.ask("status", "--porcelain=v2", "--no-renames", "-z", timeout=left)
+        head, branch = self._read_objects(
+            lambda repo: (
+                repo.head.commit.hexsha if repo.head.is_valid() else "",
+                "" if repo.head.is_detached else repo.active_branch.name,
+            )
+        )
         changes, in_submodules, unmerged, untracked = [], [], [], []
         for line in output.split("\0"):
             kind, _, rest = line.partition(" ")
-            if kind == "#":
-                name, _, value = rest.partition(" ")
-                headers[name] = value
-            elif kind == "?":
+            if kind == "?":
                 untracked.append(rest)
             elif kind in ("1", "u"):
                 *fields, path = rest.split(" ", 7 if kind == "1" else 9)
@@ -276,12 +337,11 @@ class Git:
                     in_submodules.append(path)
                 if kind == "u":
                     unmerged.append(path)
-        head, branch = headers.get("branch.oid", ""), headers.get("branch.head", "")
         locks = [own / name for name in LOCKS] + [shared / name.format(branch=branch) for name in SHARED_LOCKS]
         return CodeState(
             top=top,
-            head="" if head == "(initial)" else head,
-            branch="" if branch == "(detached)" else branch,
+            head=head,
+            branch=branch,
             changes=tuple(changes),
             in_submodules=tuple(in_submodules),
             unmerged=tuple(unmerged),
@@ -300,11 +360,27 @@ class Git:
 
     def resolve(self, name: str) -> str:
         """The full hash of the commit with this name; empty without one."""
-        return self.find("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") or ""
+        is_hash = _HASH.fullmatch(name)
+        if not (is_hash or name == "HEAD" or name.startswith("refs/")):  # a part of a hash, or an ancestor
+            return self.find("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}") or ""
+
+        def read_hash(repo: Repo) -> str:
+            from git import SymbolicReference
+
+            commit = repo.commit(name) if is_hash else SymbolicReference(repo, name).commit
+            return commit.hexsha if commit.size else ""  # the size is read from the object, so it exists
+
+        self.folders()
+        try:
+            return self._read_objects(read_hash)
+        except GitLateError:
+            raise
+        except GitError:
+            return ""
 
     def tree(self, commit: str) -> str:
         """The hash of a commit's tree: two commits with the same one have the same files."""
-        return self.ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        return self.commit(commit).tree
 
     def contains(self, newer: str, older: str) -> bool:
         """True if the newer commit contains the older one."""
@@ -314,20 +390,43 @@ class Git:
         return int(self.ask("rev-list", "--count", revisions, "--"))
 
     def commit(self, name: str) -> Commit:
-        return self.commits(name, most=1, first_parents=True)[0]  # any other order walks the whole history
+        commit = self.resolve(name)
+        if not commit:
+            raise GitError(f"{self.folder} has no commit {safe_message(name)}.")
+        return self._read_commits([commit])[0]
 
     def commits(self, revisions: str, *, most: int, first_parents: bool = False) -> list[Commit]:
         """The newest commits of a range, newest first, up to a limit."""
         order = "--first-parent" if first_parents else "--topo-order"
-        options = ("-z", "--no-show-signature", f"--format={_FORMAT}", f"--max-count={most}", order)
-        commits = []
-        for record in filter(None, self.ask("log", *options, revisions, "--").split("\0")):
-            name, tree, parents, at, author, subject, *body = record.lstrip("\n").split("\n", 6)
-            # Anybody can write any time into a commit, and git leaves out one that it can't read.
-            moment = datetime.fromtimestamp(min(int(at), LATEST) if at.isdigit() else 0, UTC)
-            author, subject = one_line(author, LONGEST_SUBJECT), one_line(subject, LONGEST_SUBJECT)
-            commits.append(Commit(name, tree, tuple(parents.split()), moment, author, subject, "".join(body)))
-        return commits
+        return self._read_commits(self.ask("rev-list", f"--max-count={most}", order, revisions, "--").split())
+
+    def _read_commits(self, hashes: Sequence[str]) -> list[Commit]:
+        def read(repo: Repo) -> list[Commit]:
+            shallow = Path(repo.common_dir, "shallow")
+            cut = set(shallow.read_text("ascii").split()) if shallow.exists() else set()
+            commits = []
+            for name in hashes:
+                self.seconds_left(READING_SECONDS)
+                commit = repo.commit(name)
+                if commit.size > LARGEST_COMMIT:
+                    raise GitError(f"Commit {name} in {self.folder} has {commit.size} bytes, too many to be read.")
+                tree = commit.tree.hexsha
+                parents = () if name in cut else tuple(parent.hexsha for parent in commit.parents)
+                # Anybody can write any time into a commit.
+                moment = datetime.fromtimestamp(min(commit.committed_date, LATEST), UTC)
+                if {"\N{REPLACEMENT CHARACTER}", "\x1b"} & {*(commit.author.name or ""), *str(commit.message)}:
+                    # GitPython reads any commit as UTF-8.
+                    data = repo.odb.stream(commit.binsha).read()
+                    if encoding := re.search(rb"\nencoding ([!-~]+)\n", data.partition(b"\n\n")[0] + b"\n"):
+                        with contextlib.suppress(LookupError, ValueError):  # one that Python doesn't have
+                            commit._deserialize(BytesIO(data.decode(encoding[1].decode()).encode()))  # noqa: SLF001
+                author = one_line(commit.author.name or "", LONGEST_SUBJECT)
+                subject, _, body = str(commit.message).lstrip("\n").partition("\n\n")
+                subject = one_line(" ".join(subject.rstrip("\n").split("\n")), LONGEST_SUBJECT)
+                commits.append(Commit(name, tree, parents, moment, author, subject, body.lstrip("\n")))
+            return commits
+
+        return self._read_objects(read) if hashes else []
 
     def changed_files(self, before: str, after: str, *, count_lines: bool = False) -> list[FileChange]:
         """The files that differ between two commits, with renames; with their lines, if git counts them in time."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +16,17 @@ import pytest
 
 from supervisor_core.code import git as git_reading
 from supervisor_core.code import git_changes
-from supervisor_core.code.change_plan import FileChange
-from supervisor_core.code.git import Git, GitError, GitLateError, NoCheckoutError, git_environment, head_of
+from supervisor_core.code.git import (
+    LARGEST_COMMIT,
+    Git,
+    GitError,
+    GitLateError,
+    NoCheckoutError,
+    git_environment,
+    head_of,
+)
 from supervisor_core.code.git_changes import fetch, keep_commit, push, tidy
-from tests.support.code.code_homes import a_code_place, done, failed
+from tests.support.code.code_homes import a_code_place, failed
 from tests.support.code.commits import straight
 from tests.support.code.repositories import Clones, Repository, new_repository, origin_and_checkout, shallow
 from tests.support.waiting import wait_until
@@ -174,36 +183,52 @@ def test_lines_are_counted_also_of_a_renamed_file_and_not_of_a_binary_one(tmp_pa
     }
 
 
-@pytest.fixture
-def sha256(tmp_path: Path) -> Repository:
-    """A checkout with SHA-256 names whose remote has one more commit."""
-    origin = Repository(tmp_path / "origin.git")
-    checkout = Repository(tmp_path / "checkout", origin.clock)
-    for repository, bare in ((origin, ["--bare"]), (checkout, [])):
-        repository.folder.mkdir()
-        options = ("--quiet", "--template=", "--initial-branch=main", "--object-format=sha256")
-        repository.git("init", *options, *bare)
-    checkout.git("remote", "add", "origin", str(origin.folder))
-    for number in range(4):
-        checkout.commit({"watcher.py": f"print({number})\n", f"{number}.txt": "new\n"}, f"Change {number}")
-    checkout.push()
-    checkout.git("reset", "--quiet", "--hard", "HEAD~1")
-    return checkout
+def test_a_repository_with_sha_256_names_is_refused(tmp_path: Path) -> None:
+    checkout = Repository(tmp_path / "checkout")
+    checkout.folder.mkdir()
+    checkout.git("init", "--quiet", "--template=", "--initial-branch=main", "--object-format=sha256")
+    checkout.commit({"watcher.py": "print(1)\n"})
+    git = Git(checkout.folder)
+    for read in (git.state, lambda: git.commit("HEAD"), lambda: git.commits("HEAD", most=1)):
+        with pytest.raises(GitError, match="has the object format sha256, and only sha1 can be read"):
+            read()
+    with a_code_place(tmp_path / "place", checkout.folder) as place:
+        assert "only sha1 can be read" in place.plan("rollback_code").refused
 
 
-def test_a_repository_with_sha_256_names_is_updated_rolled_back_and_undone(sha256: Repository, tmp_path: Path) -> None:
-    git = Git(sha256.folder)
-    assert (len(git.commit("HEAD").hash), git.contains("HEAD", "HEAD~1")) == (64, True)
-    assert FileChange("A", "2.txt") in git.changed_files("HEAD~1", "HEAD")
-    with a_code_place(tmp_path / "place", sha256.folder) as place:
-        done(place, "update_code", "t1")
-        assert (sha256.folder / "watcher.py").read_text() == "print(3)\n"
-        plan = place.plan("rollback_code", {"commits_back": 2})
-        assert [commit.subject for commit in plan.commits] == ["Change 3", "Change 2"]
-        done(place, "rollback_code", "t2", commits_back=2)
-        assert (sha256.folder / "watcher.py").read_text() == "print(1)\n"
-        done(place, "undo_code", "t3")
-        assert (sha256.folder / "watcher.py").read_text() == "print(3)\n"
+def test_a_huge_commit_and_a_damaged_one_are_refused(made: Clones, git: Git) -> None:
+    assert len(git.commit(object_of(made, PLAIN, b"Change\n\n" + b"x" * 1_000_000)).body) == 1_000_000
+    huge = object_of(made, PLAIN, b"Change\n\n" + b"x" * LARGEST_COMMIT)
+    with pytest.raises(GitError, match="too many to be read"):
+        git.commit(huge)
+    damaged = made.checkout.folder / ".git/objects" / huge[:2] / huge[2:]
+    damaged.chmod(0o600)
+    damaged.write_bytes(b"nothing that zlib knows")
+    for name in (huge, "HEAD~99", "0" * 40, "b" * 40, "refs/heads/none"):
+        with pytest.raises(GitError, match="has no commit"):
+            git.commit(name)
+
+
+def test_commits_are_read_from_packs_alternates_and_while_they_are_packed(
+    made: Clones, git: Git, tmp_path: Path
+) -> None:
+    for number in range(30):  # messages that are alike become differences
+        made.checkout.commit(message=f"Change {number}\n\n" + "the same words\n" * 50)
+    commits = git.commits("HEAD", most=20)
+    made.checkout.git("clone", "--quiet", "--shared", str(made.checkout.folder), str(tmp_path / "shared"))
+    with ThreadPoolExecutor(4) as pool:
+        readings = [pool.submit(git.commits, "HEAD", most=20) for _ in range(40)]
+        for _ in range(5):
+            made.checkout.git("repack", "--quiet", "-a", "-d", "-f")
+            made.checkout.git("pack-refs", "--all")
+            made.checkout.commit(message="One more")
+            made.checkout.git("reset", "--quiet", "--soft", "HEAD~1")
+            made.checkout.git("update-ref", "refs/heads/other", "HEAD")
+        assert {len(reading.result()) for reading in readings} == {20}
+    assert git.commits("HEAD", most=20) == Git(tmp_path / "shared").commits("HEAD", most=20) == commits
+    gc.collect()
+    git.commit("HEAD")
+    assert ".pack (deleted)" not in Path("/proc/self/maps").read_text()
 
 
 # What a repository, a remote or an environment could do
@@ -286,6 +311,26 @@ def test_git_gets_its_own_environment_and_nothing_of_ours(
     assert "/nowhere" not in record.read_text()
 
 
+def test_what_is_read_in_this_process_starts_nothing_and_ignores_our_environment(
+    made: Clones, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "record"
+    monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-secret")
+    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "OBJECT_DIRECTORY"):
+        monkeypatch.setenv(f"GIT_{name}", "/nowhere")
+    wrap_git(tmp_path, monkeypatch, f'echo "$@" >> {record}; env >> {record}')
+    code = (
+        "import sys; from pathlib import Path; from supervisor_core.code.git import Git; git = Git(Path(sys.argv[1]))\n"
+        "print(git.state().branch, git.resolve('refs/heads/main'), git.commit('HEAD').hash, git.tree('HEAD'))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(made.checkout.folder)], capture_output=True, timeout=60)
+    head = made.checkout.head
+    assert ran.stdout.decode().split() == ["main", head, head, made.checkout.tree()], ran.stderr.decode()
+    lines = record.read_text().splitlines()
+    assert len([line for line in lines if line.startswith("--no-pager ")]) == 2, "rev-parse for the folders, and status"
+    assert "secret" not in "".join(lines)
+
+
 def test_a_folder_with_a_dollar_sign_is_not_another_one(tmp_path: Path) -> None:
     made = origin_and_checkout(tmp_path / "$HOME ~")
     assert Git(made.checkout.folder).commit("HEAD").hash == made.checkout.head
@@ -296,10 +341,10 @@ def test_a_git_that_hangs_ends_at_the_deadline_with_all_that_it_started(
 ) -> None:
     pids = tmp_path / "pids"
     hangs = "sleep 99 & echo $! >> {pids}; (sleep 98 & echo $! >> {pids}; wait) & echo $! >> {pids}; wait"
-    wrap_git(tmp_path, monkeypatch, f'case "$*" in *" log "*) {hangs.format(pids=pids)};; esac')
+    wrap_git(tmp_path, monkeypatch, f'case "$*" in *" rev-list "*) {hangs.format(pids=pids)};; esac')
     begun = time.monotonic()
     git = Git(git.folder, deadline=begun + 1.5)
-    with pytest.raises(GitLateError, match="`git log` timed out after"):
+    with pytest.raises(GitLateError, match="`git rev-list` timed out after"):
         git.commits("HEAD", most=2)
     assert time.monotonic() - begun < 10
     started = [int(pid) for pid in pids.read_text().split()]
@@ -319,9 +364,9 @@ def test_a_preview_with_a_git_that_hangs_is_refused_in_time_and_counts_lines_onl
             plan = place.plan("rollback_code")
             assert plan.ok
             assert {change.added for change in plan.files} == {None}
-        wrap_git(tmp_path, monkeypatch, 'case "$*" in *" log "*) sleep 99;; esac')
-        assert "`git log` timed out after 1 s" in place.plan("rollback_code").refused
-        assert "`git log` timed out after 1 s" in failed(place, "rollback_code")
+        wrap_git(tmp_path, monkeypatch, 'case "$*" in *" rev-list "*) sleep 99;; esac')
+        assert "`git rev-list` timed out after 1 s" in place.plan("rollback_code").refused
+        assert "`git rev-list` timed out after 1 s" in failed(place, "rollback_code")
 
 
 def test_an_answer_with_a_gap_is_refused(made: Clones, git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
