@@ -80,10 +80,10 @@ WAITS_AT_MOST = YEAR
 OLD = bindparam("old", type_=UtcDateTime())
 """The moment before which rows are old."""
 
-WORKERS = bindparam("workers", expanding=True)
+WORKERS: BindParameter[str] = bindparam("workers", expanding=True)
 """The configured workers; on a hub, also those of its hosts by their addresses."""
 
-HEARTBEATS = bindparam("heartbeats", expanding=True)
+HEARTBEATS: BindParameter[str] = bindparam("heartbeats", expanding=True)
 """The ids of these workers in the table of heartbeats."""
 
 SHARES = bindparam("shares", type_=Boolean())
@@ -398,8 +398,8 @@ def _delete_files(host: HostContext, files: Files, now: datetime) -> tuple[int, 
     def work() -> tuple[int, bool]:
         try:
             if files.on_drive:
-                folder, *below = files.path.split("/")
-                opened = open_folder(config.drive_root, config.folder(folder).joinpath(*below))
+                name, *below = files.path.split("/")
+                opened = open_folder(config.drive_root, config.folder(name).joinpath(*below))
             else:
                 opened = OpenFolder.at(config.state_dir / files.path, shared=False)
         except (FileNotFoundError, NotADirectoryError):
