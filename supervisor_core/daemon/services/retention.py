@@ -16,7 +16,20 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import Boolean, ColumnElement, Table, and_, bindparam, delete, exists, func, or_, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    ColumnElement,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
 from supervisor_core.alerts.outside.documents import WEBHOOK
