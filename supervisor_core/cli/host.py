@@ -33,11 +33,14 @@ def read_config(path: str | None) -> RawConfig:
     try:
         raw = read_raw(path)
         state_dir_of(raw)
-    except ConfigError:
-        from supervisor_core.daemon.configuration import last_good
+    except ConfigError as error:
+        from supervisor_core.daemon.configuration.last_good import read_last_good
 
-        raw, problem = last_good.read_or_last_good(path)
-        _warn(problem)
+        last_good = read_last_good(path)
+        if last_good is None:
+            raise
+        raw = last_good
+        _warn(error.message)
     return raw
 
 

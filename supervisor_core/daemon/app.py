@@ -158,7 +158,7 @@ class Application(Program):
             from supervisor_core.web.service import WebService
 
             web = WebService(self)
-        self._life = LifeRecorder(self.agent, self.blocking, lambda: context.host.config, self.problem)
+        self._life = LifeRecorder(self.agent, context, self.problem)
         self._outputs = WorkerOutputs(context)
 
         # The order of this list is the order of the start, one registry after the other, and of `status`.
@@ -234,7 +234,7 @@ class Application(Program):
     async def _start(self) -> None:
         await self._runtime_file.write()
         await self._control.start()  # first, so that `status` is answered while the workers start
-        await self._history.resume()
+        await self._history.start()
         await self._life.spawn()
         await self._background.start(self.stopping)
         await self._listed.start(self.stopping)

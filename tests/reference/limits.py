@@ -68,14 +68,16 @@ def page() -> str:
 def _tables() -> Rows:
     for name in sorted(metadata.tables):
         kept = [
-            f"{duration(each.kept)} after {each.after}." for each in retention.RETENTIONS if each.table.name == name
+            f"{duration(rule.kept)} after {rule.after}."
+            for rule in retention.RETENTIONS
+            if rule.table.name == name and rule.after
         ]
         yield code(name), " ".join(kept) or retention.KEPT_TABLES[name]
 
 
 def _messages() -> Rows:
-    for long in sorted(set(retention.MESSAGES_KEPT.values()), reverse=True):
-        yield duration(long), code_list(sorted(kind for kind, each in retention.MESSAGES_KEPT.items() if each == long))
+    for kept, kinds in retention.MESSAGES_KEPT.items():
+        yield duration(kept), code_list(sorted(kinds))
     yield "Kept: one each", code_list(sorted(retention.RENEWED))
     yield duration(retention.DAY), "All others."
 

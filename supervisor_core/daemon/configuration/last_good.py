@@ -47,37 +47,24 @@ def load(running: SupervisorConfig) -> SupervisorConfig | None:
 
 
 def load_or_last_good(path: str | None) -> tuple[SupervisorConfig, str]:
-    """The configuration and an empty text; else the last good one and what is wrong with the file."""
+    """The configuration and an empty text; else the last good one and the problem of the file."""
     from supervisor_core.config.load import check_raw, load_supervisor_config, put_commands_in_force
 
     try:
         return load_supervisor_config(path), ""
     except ConfigError as error:
-        raw = _last_good(path)
-        try:
-            config = None if raw is None else check_raw(raw)
-        except ConfigError:  # what was good can't be used in this environment either
-            config = None
-        if config is None:
+        raw = read_last_good(path)
+        if raw is None:
             raise
+        try:
+            config = check_raw(raw)
+        except ConfigError:  # what was good can't be used in this environment either
+            raise error from None
         put_commands_in_force(config)
         return config, error.message
 
 
-def read_or_last_good(path: str | None) -> tuple[RawConfig, str]:
-    """The same without its checks."""
-    try:
-        raw = read_raw(path)
-        state_dir_of(raw)
-    except ConfigError as error:
-        last = _last_good(path)
-        if last is None:
-            raise
-        return last, error.message
-    return raw, ""
-
-
-def _last_good(path: str | None) -> RawConfig | None:
+def read_last_good(path: str | None) -> RawConfig | None:
     """The copy of this file in its state folder. A file that isn't YAML is searched for the line of its `state_dir`."""
     try:
         label = find_config(path)

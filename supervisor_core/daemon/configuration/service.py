@@ -40,9 +40,6 @@ PATIENCE_SECONDS = 5.0
 CHECK_SECONDS = 5.0
 """Timeout of a requested check of the file."""
 
-MAX_LOOKS = 20
-"""Looks at a file that keeps changing, before the service takes a breath."""
-
 log = logging.getLogger(__name__)
 
 
@@ -62,12 +59,7 @@ class ConfigService(Service):
 
     name = CONFIGURATION
 
-    def __init__(
-        self,
-        config: SupervisorConfig,
-        blocking: Blocking | None = None,
-        load: Callable[[Path], SupervisorConfig] = read_config,
-    ) -> None:
+    def __init__(self, config: SupervisorConfig, blocking: Blocking | None = None) -> None:
         super().__init__()
         self.current = ConfigVersion(1, config, ConfigDiff(), datetime.now(UTC))
         """The active version, numbered from 1. It is replaced in one assignment, so any thread may read it."""
@@ -78,7 +70,6 @@ class ConfigService(Service):
         self.history: ConfigHistory | None = None
         """Records what was applied or refused; None in a library's program."""
         self._blocking = blocking or Blocking()
-        self._load = load
         self._subscribers: list[Callable[[ConfigVersion], None]] = []
         self._woken = asyncio.Event()
         self._fingerprint = ""
@@ -93,13 +84,11 @@ class ConfigService(Service):
 
     def problem(self) -> str:
         """The problem of the file in a line, with the active version; empty if there is none."""
-        stays = f"version {self.current.number} stays active"
+        problem, *more = self._error.splitlines() or [""]
         if self._hangs:
-            return f"the configuration's folder, {self.current.config.path.parent}, isn't responding; {stays}"
-        if not self._error:
-            return ""
-        first, *more = self._error.splitlines()
-        return f"{first}{f' (and {len(more)} more)' if more else ''}; {stays}"
+            problem, more = f"the configuration's folder, {self.current.config.path.parent}, isn't responding", []
+        count = f" (and {len(more)} more)" if more else ""
+        return f"{problem}{count}; version {self.current.number} stays active" if problem else ""
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The control socket's `config`: what this daemon would do with the file at `path`, else with its own file.
@@ -124,10 +113,6 @@ class ConfigService(Service):
             "refused": config if isinstance(config, str) else "",
         }
 
-    async def initialise(self) -> None:
-        """Start over: the file may have changed since the program read it."""
-        self._fingerprint = ""
-
     async def run(self, stopping: asyncio.Event) -> None:
         """Read the file after each notice of the kernel and now and then, until asked to stop."""
         watch, loop = FolderWatch(every_change=True), asyncio.get_running_loop()
@@ -139,6 +124,7 @@ class ConfigService(Service):
 
         if descriptor is not None:
             loop.add_reader(descriptor, on_change)
+        self._fingerprint = ""  # the file may have changed since the program read it
         try:
             while not stopping.is_set():
                 self.pulse.beat()
@@ -151,13 +137,18 @@ class ConfigService(Service):
                     await wait_until(reading, stopping)
                     if reading.done():
                         log.info("the configuration's folder responds again")
-                self._hangs = False
                 if not reading.done():  # it ends in its thread
                     return
-                is_watched, config = reading.result()
-                if config is not None:
-                    self._take(config)
-                seconds = POLL_BESIDE_SECONDS if is_watched else POLL_SECONDS
+                self._hangs = False
+                seconds, config = reading.result()
+                if isinstance(config, str):
+                    self._refuse(config)
+                elif config is not None:
+                    if self._error:
+                        about = LogEvent.CONFIG_VALID.extra()
+                        log.info("the configuration %s is valid again", config.path, extra=about)
+                    self._error = ""
+                    self.apply(config)
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
                 await wait_until(None, stopping, QUIET_SECONDS)
@@ -167,52 +158,45 @@ class ConfigService(Service):
             watch.close()
             self._hangs = False
 
-    def _read_if_changed(self, watch: FolderWatch) -> tuple[bool, SupervisorConfig | str | None]:
-        """Read the file if it differs from the last reading and stays the same for a moment; it blocks.
+    def _read_if_changed(self, watch: FolderWatch) -> tuple[float, SupervisorConfig | str | None]:
+        """Read the file if it differs from the last reading; it blocks. Returns the time until the next look, too.
 
         1. Watch its folder, before the look: no change can fall between. A link's target may be in any folder.
         2. Wait until nobody writes: half a file may look whole.
-        3. Read it, and make sure that the content is still the one of step 2.
+        3. Read it, and make sure that the content is still the one of step 1.
         """
         path = self.current.config.path
         is_watched = watch.watch(path.parent) and not path.is_symlink()
+        seconds = POLL_BESIDE_SECONDS if is_watched else POLL_SECONDS
         content = _fingerprint(path)
-        for _ in range(MAX_LOOKS):
-            if content == self._fingerprint:
-                break
-            time.sleep(QUIET_SECONDS)
-            before, content = content, _fingerprint(path)
-            if content == before:
-                config = self._read(path)
-                content = _fingerprint(path)
-                if content == before:
-                    self._fingerprint = content
-                    return is_watched, config
-        return is_watched and content == self._fingerprint, None
+        if content == self._fingerprint:
+            return seconds, None
+        time.sleep(QUIET_SECONDS)
+        if _fingerprint(path) != content:
+            return 0.0, None
+        config = self._read(path)
+        if _fingerprint(path) != content:
+            return 0.0, None
+        self._fingerprint = content
+        return seconds, config
 
     def _read(self, path: Path) -> SupervisorConfig | str:
-        """The configuration, or what is wrong with it."""
+        """The configuration, or the text of its errors."""
         try:
-            return self._load(path)
+            return read_config(path)
         except ConfigError as error:
             return str(error)
         except Exception as error:  # the edge: whatever a file may do to its reader, the last good one holds
             log.exception("the configuration couldn't be read")
             return f"{path} couldn't be read ({type(error).__name__}). See the log for details."
 
-    def _take(self, config: SupervisorConfig | str) -> None:
-        if isinstance(config, str):
-            version, self._error = self.current.number, config
-            message = "the configuration can't be used; version %d stays active: %s"
-            about = LogEvent.CONFIG_REFUSED.extra(version=version, error=config)
-            log.error(message, version, "; ".join(config.splitlines()), extra=about)
-            if self.history is not None:
-                self.history.refuse(config, version)
-            return
-        if self._error:
-            self._error = ""
-            log.info("the configuration %s is valid again", config.path, extra=LogEvent.CONFIG_VALID.extra())
-        self.apply(config)
+    def _refuse(self, error: str) -> None:
+        self._error, version = error, self.current.number
+        message = "the configuration can't be used; version %d stays active: %s"
+        about = LogEvent.CONFIG_REFUSED.extra(version=version, error=error)
+        log.error(message, version, "; ".join(error.splitlines()), extra=about)
+        if self.history is not None:
+            self.history.refuse(error, version)
 
     def apply(self, config: SupervisorConfig) -> None:
         """Put the workers, teams and commands of this configuration in force; other changes wait for a restart."""

@@ -24,6 +24,7 @@ from supervisor_core.common.events import Event, EventType
 from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import one_line, storable
 from supervisor_core.common.times import to_text
+from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.store import Database, transactions
@@ -127,12 +128,6 @@ class SupervisorAgent:
         """The interval of its heartbeats; 0 for never."""
         return self._heartbeat.every_seconds
 
-    async def recall(self) -> None:
-        """Read whether an earlier life was paused: that holds also while this one can't be written down."""
-        find = partial(supervisors.find, supervisor_id=str(self.supervisor_id))
-        row: SupervisorRow | None = await self._elsewhere(self._database.read, find)
-        self._was_paused = row is not None and row.paused
-
     def problem(self) -> str:
         """The reason why heartbeats aren't written; empty while they are, or none is due."""
         return self._heartbeat.problem
@@ -168,6 +163,11 @@ class SupervisorAgent:
         teams: dict[str, Any] = await self._elsewhere(self.team_manager.get_team_status)
         return {**teams, "status": str(self._status)}
 
+    async def sync_teams(self, config: SupervisorConfig) -> None:
+        """Bring its teams and their members in line with this configuration."""
+        for change in await self._elsewhere(self.team_manager.sync_with, config):
+            log.info("%s", change)
+
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish the work even if the caller is cancelled, so that memory agrees with the database."""
         task = asyncio.ensure_future(work)
@@ -188,6 +188,11 @@ class SupervisorAgent:
             "version": __version__,
         }
         name = str(self.supervisor_id)
+        # Read first: an earlier pause holds also while this run can't be written down.
+        last: SupervisorRow | None = await self._elsewhere(
+            self._database.read, partial(supervisors.find, supervisor_id=name)
+        )
+        self._was_paused = last is not None and last.paused
         begin = partial(supervisors.begin_life, supervisor_id=name, facts=facts, now=self._clock())
         row: SupervisorRow
         row, before = await self._elsewhere(self._database.write, begin)

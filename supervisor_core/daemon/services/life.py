@@ -8,10 +8,11 @@ import time
 from collections.abc import Awaitable, Callable
 
 from supervisor_core.common.errors import SupervisorError, describe
-from supervisor_core.common.service import Blocking, Service, wait_until
+from supervisor_core.common.service import Service, wait_until
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.storage.supervisors import SupervisorStatus
+from supervisor_core.workers.context import DaemonContext
 
 FOLLOW_SECONDS = 5.0
 """Between two looks at the services."""
@@ -25,18 +26,11 @@ log = logging.getLogger(__name__)
 class LifeRecorder(Service):
     name = "life"
 
-    def __init__(
-        self,
-        agent: SupervisorAgent,
-        blocking: Blocking,
-        config: Callable[[], SupervisorConfig],
-        find_problem: Callable[[], str],
-    ) -> None:
+    def __init__(self, agent: SupervisorAgent, context: DaemonContext, find_problem: Callable[[], str]) -> None:
         """`find_problem` returns why workers aren't supervised; empty while they are."""
         super().__init__()
         self._agent = agent
-        self._blocking = blocking
-        self._config = config
+        self._context = context
         self._find_problem = find_problem
         self._broken_since: float | None = None
         self._synced_config: SupervisorConfig | None = None
@@ -54,15 +48,15 @@ class LifeRecorder(Service):
 
     async def spawn(self) -> None:
         """Record this run, and whether an earlier one was paused, before anything is planned."""
-        await self._record(self._spawn)
+        await self._record(self._agent.spawn())
 
     async def follow(self) -> None:
         """Record whether the services run, and sync the teams with the configuration."""
-        await self._record(self._follow)
+        await self._record(self._follow())
 
-    async def _record(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _record(self, work: Awaitable[None]) -> None:
         try:
-            await work()
+            await work
             self._error = ""
         except Exception as error:
             is_known, message = isinstance(error, SupervisorError), describe(error)
@@ -70,22 +64,19 @@ class LifeRecorder(Service):
                 log.error("the supervisor's status couldn't be recorded: %s", message, exc_info=not is_known)  # noqa: TRY400
             self._error = message
 
-    async def _spawn(self) -> None:
-        await self._agent.recall()
-        await self._agent.spawn()
-
     async def _follow(self) -> None:
-        problem, status, now = self._find_problem(), self._agent.status, time.monotonic()
-        if status is SupervisorStatus.SPAWNING:
-            await self._spawn()  # again, if that failed
+        agent, problem, now = self._agent, self._find_problem(), time.monotonic()
         self._broken_since = (self._broken_since or now) if problem else None
         is_lasting = self._broken_since is not None and now - self._broken_since >= BROKEN_SECONDS
-        if not problem and status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
-            await self._agent.start()
-        if problem and (status is SupervisorStatus.SPAWNING or (is_lasting and status is SupervisorStatus.ACTIVE)):
-            await self._agent.fail(problem)
-        config = self._config()
+        if agent.status is SupervisorStatus.SPAWNING:
+            await agent.spawn()  # again, if that failed
+        if not problem and agent.status in (SupervisorStatus.SPAWNING, SupervisorStatus.FAILED):
+            await agent.start()
+        elif problem and (
+            agent.status is SupervisorStatus.SPAWNING or (is_lasting and agent.status is SupervisorStatus.ACTIVE)
+        ):
+            await agent.fail(problem)
+        config = self._context.host.config
         if config is not self._synced_config:
-            for change in await self._blocking(self._agent.team_manager.sync_with, config):
-                log.info("%s", change)
+            await agent.sync_teams(config)
             self._synced_config = config

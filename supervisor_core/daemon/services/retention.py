@@ -9,14 +9,27 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, func, not_, or_, select, tuple_
+from sqlalchemy import (
+    BindParameter,
+    Boolean,
+    ColumnElement,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+)
 
 from supervisor_core.alerts.messages import CALL, CONFIG, MORNING, WEEK
 from supervisor_core.alerts.outside.documents import WEBHOOK
@@ -26,11 +39,10 @@ from supervisor_core.code.git import Git, top_of
 from supervisor_core.code.git_changes import delete_kept_ref, kept_refs, remove_stale_worktrees, task_ids_of_ref
 from supervisor_core.code.packages import FOLDER as PACKAGES
 from supervisor_core.code.watch.rules import BakeState
-from supervisor_core.commands.addresses import SEPARATOR, Address, is_address
+from supervisor_core.commands.addresses import SEPARATOR, Address
 from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.errors import SupervisorError
 from supervisor_core.common.log_events import LogEvent
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.problems import HUB
 from supervisor_core.diagnosis.reports.files import FOLDER as REPORTS
 from supervisor_core.diagnosis.reports.files import KEPT_AT_HOME
@@ -44,12 +56,12 @@ from supervisor_core.intake.schedules.service import TOLD as SCHEDULE
 from supervisor_core.jobs.model import FINAL as ENDED
 from supervisor_core.jobs.rows import RESULT_FILE
 from supervisor_core.storage import envelopes, tables
-from supervisor_core.storage.engine import JsonText, in_bytes
+from supervisor_core.storage.engine import JsonText, UtcDateTime, in_bytes
 from supervisor_core.storage.ledger_file import SHARED_DATABASE
 from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
-from supervisor_core.storage.tables import approvals, bakes, conditions, flips, jobs, outbox, team_members
+from supervisor_core.storage.tables import approvals, bakes, conditions, flips, jobs, outbox
 from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, WORKER, Condition
 from supervisor_core.workers.context import HostContext
 
@@ -64,12 +76,11 @@ BATCH = 500
 CHANGES_KEPT = 20
 """The newest changes of the code of each worker. They stay however old they are, so that they can be undone."""
 
-MESSAGES_KEPT: Mapping[str, timedelta] = {
-    ALERT: YEAR,
-    WEEK: YEAR,
-    **dict.fromkeys((CARD, APPROVAL_REQUEST, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE), MONTH),
+MESSAGES_KEPT: Mapping[timedelta, Sequence[str]] = {
+    YEAR: (ALERT, WEEK),
+    MONTH: (CARD, APPROVAL_REQUEST, DETAILS, SCHEDULE, CALL, CONFIG, MORNING, WEBHOOK, RESULT_FILE),
 }
-"""The time that a delivered message is kept, by kind. Other kinds are never edited: one day."""
+"""The kinds of delivered messages that are kept for so long. Other kinds are never edited: one day."""
 
 RENEWED = ("deadman", "welcome")
 """Kinds with one row that stays: one for the dead-man's switch, and one for the introduction in each channel, which is
@@ -79,15 +90,17 @@ WAITS_AT_MOST = YEAR
 """Longest wait of a row for delivery. After that it is deleted, and the log has the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionScope:
-    """The values that a retention compares rows with."""
+OLD = bindparam("old", type_=UtcDateTime())
+"""The moment before which rows are old."""
 
-    now: datetime
-    workers: Collection[str]
-    """The configured ones; on a hub, also those of its hosts by their addresses."""
-    shares: bool = False
-    """True if audit rows go to a shared database: those wait however long it takes."""
+WORKERS: BindParameter[str] = bindparam("workers", expanding=True)
+"""The configured workers; on a hub, also those of its hosts by their addresses."""
+
+HEARTBEATS: BindParameter[str] = bindparam("heartbeats", expanding=True)
+"""The ids of these workers in the table of heartbeats."""
+
+SHARES = bindparam("shares", type_=Boolean())
+"""True if audit rows go to a shared database: those wait however long it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,40 +109,21 @@ class Retention:
 
     table: Table
     kept: timedelta
-    rows: Callable[[RetentionScope, datetime], ColumnElement[bool]]
-    """The rows to delete, given the moment before which they are old."""
     after: str
     """The end of the sentence “Rows are kept for 90 days after …”, for the limits reference."""
+    rows: ColumnElement[bool]
     name: str = ""
     """Set where a table has several."""
     lost: bool = False
     """True if the log warns, because something acknowledged isn't delivered."""
-    batch: int = BATCH
 
 
-def _simple(
-    table: Table,
-    kept: timedelta,
-    moment: str,
-    after: str,
-    states: Collection[str] | None = None,
-    *,
-    name: str = "",
-    also: ColumnElement[bool] | None = None,
-) -> Retention:
-    """The rows that are in one of these states, for which a condition holds, and whose `moment` is long ago."""
-    terms = [] if also is None else [also]
-    if states is not None:
-        terms.append(table.c.state.in_(states))
-    return Retention(table, kept, lambda _, old: and_(table.c[moment] < old, *terms), after, name)
-
-
-def _jobs(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _ended_jobs() -> ColumnElement[bool]:
     """Ended commands that nothing refers to: a job goes with the last job of its command."""
     j = jobs.c
     other = jobs.alias("other")
     open_sibling = exists().where(
-        other.c.task_id == j.task_id, or_(other.c.state.not_in(ENDED), other.c.finished_at >= before)
+        other.c.task_id == j.task_id, or_(other.c.state.not_in(ENDED), other.c.finished_at >= OLD)
     )
     open_approval = exists().where(approvals.c.task_id == j.task_id, approvals.c.state.not_in(DECIDED))
     result_waits = exists().where(
@@ -144,51 +138,19 @@ def _jobs(_scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
         schedules.c.state == ScheduleState.WAITING, schedules.c.last_task_id.is_not(None)
     )
     needed = or_(open_sibling, open_approval, result_waits, watched, j.task_id.in_(last_runs))
-    old = j.state.in_(ENDED) & (j.finished_at < before)
     # The next change is numbered from the newest one, and only higher numbers are copied to other places.
     newest = select(other.c.job_id).order_by(other.c.changed.desc(), other.c.job_id.desc()).limit(1).scalar_subquery()
-    return old & ~needed & (j.job_id != newest) & j.task_id.not_in(_newest_changes())
+    # The commands that last changed the code of each worker stay.
+    details = j.details_json
+    changed = or_(JsonText(details, "before") != JsonText(details, "after"), JsonText(details, "packages") != "[]")
+    newest_first = j.finished_at.desc(), j.job_id.desc()
+    rank = func.row_number().over(partition_by=j.worker_id, order_by=newest_first).label("rank")
+    ranked = select(j.task_id, rank).where(j.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
+    changes = select(ranked.c.task_id).where(ranked.c.rank <= CHANGES_KEPT).scalar_subquery()
+    return j.state.in_(ENDED) & (j.finished_at < OLD) & ~needed & (j.job_id != newest) & j.task_id.not_in(changes)
 
 
-def _newest_changes() -> ColumnElement[str]:
-    """The commands that last changed the code of each worker."""
-    details = jobs.c.details_json
-    before, after = JsonText(details, "before"), JsonText(details, "after")
-    changed = or_(before != after, JsonText(details, "packages") != "[]")
-    newest_first = jobs.c.finished_at.desc(), jobs.c.job_id.desc()
-    rank = func.row_number().over(partition_by=jobs.c.worker_id, order_by=newest_first).label("rank")
-    ranked = select(jobs.c.task_id, rank).where(jobs.c.handler.in_(CODE_HANDLERS), changed).subquery("ranked")
-    return select(ranked.c.task_id).where(ranked.c.rank <= CHANGES_KEPT).scalar_subquery()
-
-
-def _delivered(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    sent = (outbox.c.state != PENDING) & outbox.c.kind.not_in(RENEWED)
-    live = select(tables.alerts.c.alert_id).where(tables.alerts.c.state != AlertState.CLOSED)
-    edited = (outbox.c.kind == ALERT) & outbox.c.subject.in_(live)
-    old = [(outbox.c.kind == kind) & (outbox.c.created_at < scope.now - kept) for kind, kept in MESSAGES_KEPT.items()]
-    other = outbox.c.kind.not_in(MESSAGES_KEPT) & (outbox.c.created_at < before)
-    return sent & ~edited & or_(other, *old)
-
-
-def _undeliverable(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    """Messages that couldn't be delivered for so long. The due time of a retried message moves."""
-    kept = (*RENEWED, SHARED_DATABASE) if scope.shares else RENEWED
-    waits = (outbox.c.state == PENDING) & outbox.c.kind.not_in(kept)
-    result = (outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < before)
-    return waits & or_(result, outbox.c.due_at < before)
-
-
-def _conditions(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    """Those of workers that were removed. All others are one row for each worker and part of the host."""
-    c, alerts = conditions.c, tables.alerts.c
-    open_alert = exists().where(
-        alerts.target_type == c.target_type, alerts.target_id == c.target_id, alerts.state != AlertState.CLOSED
-    )
-    removed = c.target_type.in_((WORKER, FLAPPING)) & c.target_id.not_in(tuple(scope.workers))
-    return removed & (c.since < before) & ~open_alert
-
-
-def _flips(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
+def _quiet_flips() -> ColumnElement[bool]:
     """Those that aren't the newest of their target. Of a host's workers, a hub has copies without a present condition,
     because its own conditions name them by their addresses."""
     current = exists().where(
@@ -197,78 +159,123 @@ def _flips(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
     names = ("supervisor_id", "target_type", "target_id")
     newer = flips.alias("newer")
     later = exists().where(*(newer.c[name] == flips.c[name] for name in names), newer.c.flip_id > flips.c.flip_id)
-    addresses = tuple(filter(is_address, scope.workers))
     address = flips.c.supervisor_id + SEPARATOR + flips.c.target_id
-    copied = and_(flips.c.target_type.in_((WORKER, FLAPPING)), address.in_(addresses))
-    return (flips.c.at < before) & ~current & ~(copied & ~later)
+    copied = and_(flips.c.target_type.in_((WORKER, FLAPPING)), address.in_(WORKERS))
+    return (flips.c.at < OLD) & ~current & ~(copied & ~later)
 
 
-def _workers(scope: RetentionScope, before: datetime) -> ColumnElement[bool]:
-    known = [*scope.workers, *(f"supervisor_{worker_id}" for worker_id in scope.workers)]
-    beat = tables.workers.c.last_heartbeat_at
-    return tables.workers.c.worker_id.not_in(known) & or_(beat.is_(None), beat < before)
-
-
-_votes, _changes, _c = tables.votes.c, tables.rolling_changes.c, conditions.c
-_jobs_of_change, _of_approval = jobs.c.task_id == _changes.task_id, jobs.c.task_id == approvals.c.task_id
+t, _beat = tables, tables.workers.c.last_heartbeat_at
+_live_alert = t.alerts.c.state != AlertState.CLOSED
+_delivered = and_(
+    outbox.c.state != PENDING,
+    outbox.c.kind.not_in(RENEWED),
+    outbox.c.created_at < OLD,
+    ~((outbox.c.kind == ALERT) & outbox.c.subject.in_(select(t.alerts.c.alert_id).where(_live_alert))),
+)
+# The due time of a retried message moves.
+_undeliverable = and_(
+    outbox.c.state == PENDING,
+    outbox.c.kind.not_in(RENEWED),
+    ~((outbox.c.kind == SHARED_DATABASE) & SHARES),
+    or_((outbox.c.kind == RESULT_FILE) & (outbox.c.created_at < OLD), outbox.c.due_at < OLD),
+)
+_removed_conditions = and_(
+    conditions.c.target_type.in_((WORKER, FLAPPING)),
+    conditions.c.target_id.not_in(WORKERS),
+    conditions.c.since < OLD,
+    ~exists().where(
+        t.alerts.c.target_type == conditions.c.target_type,
+        t.alerts.c.target_id == conditions.c.target_id,
+        _live_alert,
+    ),
+)
 
 RETENTIONS: tuple[Retention, ...] = (
-    Retention(outbox, DAY, _delivered, "delivery, or longer (see below)", name="delivered"),
+    Retention(
+        outbox,
+        DAY,
+        "delivery, or longer (see below)",
+        _delivered & outbox.c.kind.not_in([kind for kinds in MESSAGES_KEPT.values() for kind in kinds]),
+        name="delivered",
+    ),
+    *(
+        Retention(outbox, kept, "", _delivered & outbox.c.kind.in_(kinds), name=f"delivered {kept.days}")
+        for kept, kinds in MESSAGES_KEPT.items()
+    ),
     Retention(
         outbox,
         WAITS_AT_MOST,
-        _undeliverable,
         "the last change of a row that nothing accepts; the log says how many",
+        _undeliverable,
         name="undeliverable",
         lost=True,
     ),
-    _simple(tables.envelopes, DAY, "received_at", "Slack sent it, once it is handled", envelopes.DEALT_WITH),
-    Retention(jobs, QUARTER, _jobs, "the command ended, unless something still refers to it; the newest stays"),
-    _simple(
-        tables.rolling_changes,
-        QUARTER,
-        "decided_at",
-        "the command ended, with its jobs",
-        also=~exists().where(_jobs_of_change),
+    Retention(
+        t.envelopes,
+        DAY,
+        "Slack sent it, once it is handled",
+        (t.envelopes.c.received_at < OLD) & t.envelopes.c.state.in_(envelopes.DEALT_WITH),
     ),
-    _simple(
-        approvals,
+    Retention(jobs, QUARTER, "the command ended, unless something still refers to it; the newest stays", _ended_jobs()),
+    Retention(
+        t.rolling_changes,
         QUARTER,
-        "finished_at",
-        "the decision",
-        DECIDED,
-        also=~exists().where(_of_approval, jobs.c.state.not_in(ENDED)),
+        "the command ended, with its jobs",
+        (t.rolling_changes.c.decided_at < OLD) & ~exists().where(jobs.c.task_id == t.rolling_changes.c.task_id),
     ),
     Retention(
-        tables.votes,
+        approvals,
         QUARTER,
-        lambda _scope, _before: not_(exists().where(approvals.c.approval_id == _votes.approval_id)),
-        "the decision, with the approval",
+        "the decision",
+        (approvals.c.finished_at < OLD)
+        & approvals.c.state.in_(DECIDED)
+        & ~exists().where(jobs.c.task_id == approvals.c.task_id, jobs.c.state.not_in(ENDED)),
     ),
-    _simple(bakes, QUARTER, "until", "the end of the watch", also=bakes.c.state != BakeState.WATCHING),
-    _simple(tables.schedules, QUARTER, "removed_at", "the schedule was removed", (ScheduleState.REMOVED,)),
-    _simple(tables.alerts, QUARTER, "closed_at", "the alert closed", (AlertState.CLOSED,)),
-    Retention(conditions, QUARTER, _conditions, "the worker was removed; one row for each worker and part of the host"),
-    _simple(
+    Retention(
+        t.votes,
+        QUARTER,
+        "the decision, with the approval",
+        ~exists().where(approvals.c.approval_id == t.votes.c.approval_id),
+    ),
+    Retention(bakes, QUARTER, "the end of the watch", (bakes.c.until < OLD) & (bakes.c.state != BakeState.WATCHING)),
+    Retention(
+        t.schedules,
+        QUARTER,
+        "the schedule was removed",
+        (t.schedules.c.removed_at < OLD) & (t.schedules.c.state == ScheduleState.REMOVED),
+    ),
+    Retention(t.alerts, QUARTER, "the alert closed", (t.alerts.c.closed_at < OLD) & ~_live_alert),
+    Retention(
+        conditions,
+        QUARTER,
+        "the worker was removed; one row for each worker and part of the host",
+        _removed_conditions,
+    ),
+    Retention(
         conditions,
         MONTH,
-        "since",
         "Alertmanager's alert ended",
+        (conditions.c.since < OLD)
+        & (conditions.c.target_type == ALERTMANAGER)
+        & (conditions.c.condition == Condition.WELL),
         name="alertmanager",
-        also=(_c.target_type == ALERTMANAGER) & (_c.condition == Condition.WELL),
     ),
-    _simple(
-        tables.foreign_alerts,
+    Retention(
+        t.foreign_alerts,
         MONTH,
-        "heard_at",
         "Alertmanager sent it last, once it has ended",
-        also=tables.foreign_alerts.c.firing == 0,
+        (t.foreign_alerts.c.heard_at < OLD) & (t.foreign_alerts.c.firing == 0),
     ),
-    Retention(flips, QUARTER, _flips, "the change; the newest change of each target stays"),
-    _simple(tables.suppressions, MONTH, "until", "the suppression ended"),
-    Retention(tables.workers, QUARTER, _workers, "the last heartbeat of a removed worker; two rows for each worker"),
-    _simple(tables.fleet_invites, QUARTER, "expires_at", "the invite expired"),
-    _simple(team_members, QUARTER, "left_at", "the worker left the team"),
+    Retention(flips, QUARTER, "the change; the newest change of each target stays", _quiet_flips()),
+    Retention(t.suppressions, MONTH, "the suppression ended", t.suppressions.c.until < OLD),
+    Retention(
+        t.workers,
+        QUARTER,
+        "the last heartbeat of a removed worker; two rows for each worker",
+        t.workers.c.worker_id.not_in(HEARTBEATS) & or_(_beat.is_(None), _beat < OLD),
+    ),
+    Retention(t.fleet_invites, QUARTER, "the invite expired", t.fleet_invites.c.expires_at < OLD),
+    Retention(t.team_members, QUARTER, "the worker left the team", t.team_members.c.left_at < OLD),
 )
 
 KEPT_TABLES: Mapping[str, str] = {
@@ -298,59 +305,26 @@ class Files:
     kept: timedelta
     most: int | None = None
     on_drive: bool = False
-    spare: Callable[[SupervisorConfig, str], bool] = lambda _config, _name: False
-    """The files that stay all the same."""
 
-    def folder(self, config: SupervisorConfig) -> Path:
-        if not self.on_drive:
-            return config.state_dir / self.path
-        name, *below = self.path.split("/")
-        return config.folder(name).joinpath(*below)
-
-
-def _is_known_worker(config: SupervisorConfig, name: str) -> bool:
-    """True if the worker of a file is configured or has a record: its process may still run."""
-    worker_id = name.rpartition(".")[0]
-    return worker_id in config.workers or (config.state_dir / "workers" / f"{worker_id}.json").exists()
-
-
-LEFT_BY_CRASH = partial(Files, names=TEMPORARY, kept=DAY)
 
 FILES: tuple[Files, ...] = (
     Files("result files", "outbox", r"supervisor_result_.+\.json", QUARTER, 10_000, on_drive=True),
     Files("reports on the drive", f"logs/{REPORTS}", REPORT, QUARTER, 1_000, on_drive=True),
     Files("reports in the state folder", REPORTS, REPORT, QUARTER, KEPT_AT_HOME),
     Files("package lists", PACKAGES, r".+\.json", MONTH),
-    Files("records of removed workers", "workers", OF_A_WORKER, QUARTER, spare=_is_known_worker),
+    Files("records of removed workers", "workers", OF_A_WORKER, QUARTER),
     *(
-        LEFT_BY_CRASH(f"temporary files in state_dir/{name}", name)
-        for name in (".", "workers", "desired", REPORTS, PACKAGES)
+        Files(f"temporary files in state_dir/{path}", path, TEMPORARY, DAY)
+        for path in (".", "workers", "desired", REPORTS, PACKAGES)
     ),
     *(
-        LEFT_BY_CRASH(f"temporary files in nas.folders.{name}", name, on_drive=True)
-        for name in ("outbox", "state", "logs")
+        Files(f"temporary files in nas.folders.{path}", path, TEMPORARY, DAY, on_drive=True)
+        for path in ("outbox", "state", "logs", f"logs/{REPORTS}")
     ),
-    LEFT_BY_CRASH("temporary files in reports on the drive", f"logs/{REPORTS}", on_drive=True),
 )
-
 
 REFS_AT_ONCE = 50
 """Git is started once for each."""
-
-Pieces = Iterator[tuple[int, bool]]
-"""The work on one part, piece by piece: how many were deleted, and whether there may be more."""
-
-
-def delete_batch(ledger: Ledger, retention: Retention, scope: RetentionScope) -> int:
-    """Delete the next rows that are old; how many that were."""
-    table = retention.table
-    old = retention.rows(scope, scope.now - retention.kept)
-    key = tuple_(*table.primary_key.columns)
-    query = select(*table.primary_key.columns).where(old).limit(retention.batch)
-    keys = ledger.read(lambda local: [tuple(row) for row in local.execute(query)])
-    if not keys:
-        return 0
-    return ledger.write(lambda local: local.execute(delete(table).where(key.in_(keys), old)).rowcount)
 
 
 def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
@@ -359,28 +333,29 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
     An interrupted sweep continues with its last part."""
     state_dir, removed = host.config.state_dir, Counter[str]()
     done = parts_done(state_dir)
-    for name, part in _parts(host, ledger, now):
-        if name in done:
-            continue
-        try:
-            for count, more in part:
+    for name, delete_piece in _parts(host, ledger, now):
+        has_more = name not in done
+        while has_more:
+            has_more = False
+            try:
+                count, has_more = delete_piece()
                 removed[name] += count
-                if not more:  # before whoever has a moment only leaves
-                    note_part(state_dir, name)
-                yield
-        except DriveUnavailable as error:
-            log.debug("retention of %s waits for the drive: %s", name, error)
-        except (SupervisorError, OSError) as error:
-            log.warning("retention of %s failed, retrying tomorrow: %s", name, error)
-        except Exception:  # the edge: a mistake here must not stop the rest
-            log.exception("retention of %s failed, retrying tomorrow", name)
-        note_part(state_dir, name)
+            except DriveUnavailable as error:
+                log.debug("retention of %s waits for the drive: %s", name, error)
+            except (SupervisorError, OSError) as error:
+                log.warning("retention of %s failed, retrying tomorrow: %s", name, error)
+            except Exception:  # the edge: a mistake here must not stop the rest
+                log.exception("retention of %s failed, retrying tomorrow", name)
+            if not has_more:
+                note_part(state_dir, name)
+            yield
     note_sweep(state_dir)
     if +removed:
         log.info("retention: deleted %s", ", ".join(f"{count} of {name}" for name, count in (+removed).items()))
 
 
-def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Pieces]]:
+def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[str, Callable[[], tuple[int, bool]]]]:
+    """Each part by its name, with a function that deletes the next piece: how many, and whether there may be more."""
     config = host.config
     workers = set(config.workers)
     if config.fleet.role == HUB:
@@ -388,73 +363,84 @@ def _parts(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[tuple[s
 
         hosts = FleetMembers(ledger).hosts()
         workers |= {str(Address(member.host_id, worker_id)) for member in hosts for worker_id in member.workers}
-    scope = RetentionScope(now, workers, shares=not config.shared_database_disabled)
+    shares = not config.shared_database_disabled
     for retention in RETENTIONS:
-        yield f"{retention.table.name} {retention.name}".strip(), _rows(ledger, retention, scope)
+        name = f"{retention.table.name} {retention.name}".strip()
+        yield name, partial(delete_rows, ledger, retention, now, workers, shares=shares)
     for files in FILES:
-        yield files.name, _files(host, files, now)
+        yield files.name, partial(_delete_files, host, files, now)
     with suppress(DriveUnavailable, OSError):  # a checkout on a drive that is away is left for another day
         paths = {worker.code.path for worker in config.workers.values()}
         tops = host.drive.call(lambda: {top for path in paths if ((top := top_of(path)) / ".git").exists()})
-        for git in map(Git, sorted(tops)):
-            yield f"refs of {git.folder}", _refs(git, ledger, now)
-            yield f"dry-run worktrees of {git.folder}", _trials(git, config.state_dir)
+        for top in sorted(tops):
+            yield f"refs of {top}", partial(_delete_refs, Git(top), ledger, config.state_dir, now)
 
 
-def _rows(ledger: Ledger, retention: Retention, scope: RetentionScope) -> Pieces:
-    full = True
-    while full:
-        count = delete_batch(ledger, retention, scope)
-        if count and retention.lost:
-            days = retention.kept.days
-            message = "dropped %d messages that couldn't be delivered for %d days"
-            log.warning(message, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
-        full = count >= retention.batch
-        yield count, full
-
-
-def _files(host: HostContext, files: Files, now: datetime) -> Pieces:
-    work = partial(_delete_old, host.config, files, (now - files.kept).timestamp())
-    more = True
-    while more:
-        if files.on_drive:
-            host.drive.check()
-        count, more = host.drive.call(work) if files.on_drive else work()
-        yield count, more
-
-
-def _delete_old(config: SupervisorConfig, files: Files, before: float) -> tuple[int, bool]:
-    path = files.folder(config)
-    try:
-        opened = open_folder(config.drive_root, path) if files.on_drive else OpenFolder.at(path, shared=False)
-    except (FileNotFoundError, NotADirectoryError):
+def delete_rows(
+    ledger: Ledger, retention: Retention, now: datetime, workers: Collection[str] = (), *, shares: bool = False
+) -> tuple[int, bool]:
+    """Delete the next rows that are old; how many that were, and whether there may be more."""
+    table, days = retention.table, retention.kept.days
+    values = {
+        "old": now - retention.kept,
+        "workers": list(workers),
+        "heartbeats": [*workers, *(f"supervisor_{worker_id}" for worker_id in workers)],
+        "shares": shares,
+    }
+    key = table.primary_key.columns
+    query = select(*key).where(retention.rows).limit(BATCH)
+    keys = ledger.read(lambda connection: [tuple(row) for row in connection.execute(query, values)])
+    if not keys:
         return 0, False
-    with opened as folder:
-        return delete_old(folder, re.compile(files.names), before, files.most, partial(files.spare, config))
+    statement = delete(table).where(tuple_(*key).in_(keys), retention.rows)
+    count = ledger.write(lambda connection: connection.execute(statement, values).rowcount)
+    if count and retention.lost:
+        message = "dropped %d messages that couldn't be delivered for %d days"
+        log.warning(message, count, days, extra=LogEvent.OUTBOX_EXPIRED.extra(count=count, days=days))
+    return count, count >= BATCH
 
 
-def _refs(git: Git, ledger: Ledger, now: datetime) -> Pieces:
-    """Refs whose command is in the audit trail, long over, and no job any more. Others' are left alone."""
-    refs = kept_refs(git)
-    for start in range(0, len(refs), REFS_AT_ONCE):
-        commands = {ref: set(task_ids_of_ref(ref)) for ref in refs[start : start + REFS_AT_ONCE]}
-        task_ids = set().union(*commands.values())
-        with_job, old = ledger.read(partial(_known_commands, task_ids=task_ids, before=now - QUARTER))
-        old_refs = [ref for ref, task_ids in commands.items() if not with_job & task_ids and old & task_ids]
-        yield sum(delete_kept_ref(git, ref) for ref in old_refs), start + REFS_AT_ONCE < len(refs)
+def _delete_files(host: HostContext, files: Files, now: datetime) -> tuple[int, bool]:
+    config = host.config
+
+    def is_in_use(name: str) -> bool:
+        """True if the worker of a file is configured or has a record: its process may still run."""
+        worker_id = name.rpartition(".")[0]
+        return worker_id in config.workers or (config.state_dir / "workers" / f"{worker_id}.json").exists()
+
+    def work() -> tuple[int, bool]:
+        try:
+            if files.on_drive:
+                name, *below = files.path.split("/")
+                opened = open_folder(config.drive_root, config.folder(name).joinpath(*below))
+            else:
+                opened = OpenFolder.at(config.state_dir / files.path, shared=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return 0, False
+        spare = is_in_use if files.names == OF_A_WORKER else lambda _name: False
+        with opened as folder:
+            return delete_old(folder, re.compile(files.names), (now - files.kept).timestamp(), files.most, spare)
+
+    if not files.on_drive:
+        return work()
+    host.drive.check()
+    return host.drive.call(work)
 
 
-def _known_commands(connection: Connection, task_ids: set[str], before: datetime) -> tuple[set[str], set[str]]:
-    """Those of these commands with a job, and those that the audit trail knows from before this moment."""
-    trail = tables.audit_log.c
-    with_job = select(jobs.c.task_id).where(jobs.c.task_id.in_(task_ids))
-    old = select(trail.task_id).where(trail.task_id.in_(task_ids), trail.created_at < before)
-    return set(connection.scalars(with_job)), set(connection.scalars(old))
+def _delete_refs(git: Git, ledger: Ledger, state_dir: Path, now: datetime) -> tuple[int, bool]:
+    """Delete refs whose command is in the audit trail, long over, and no job any more, and the worktrees of dry runs.
 
-
-def _trials(git: Git, state_dir: Path) -> Pieces:
+    The refs of others stay.
+    """
     remove_stale_worktrees(git, state_dir)
-    yield 0, False
+    commands = {ref: set(task_ids_of_ref(ref)) for ref in kept_refs(git)}
+    trail, task_ids = t.audit_log.c, set().union(*commands.values())
+    old = select(trail.task_id).where(trail.task_id.in_(task_ids), trail.created_at < now - QUARTER)
+    with_job = select(jobs.c.task_id).where(jobs.c.task_id.in_(task_ids))
+    known, gone = ledger.read(lambda connection: (set(connection.scalars(with_job)), set(connection.scalars(old))))
+    refs = [ref for ref, ids in commands.items() if not known & ids and gone & ids][:REFS_AT_ONCE]
+    count = sum(delete_kept_ref(git, ref) for ref in refs)
+    return count, count == REFS_AT_ONCE
 
 
 AFTER_START = timedelta(minutes=1)

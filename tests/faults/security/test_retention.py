@@ -30,8 +30,7 @@ from supervisor_core.daemon.services.retention import (
     KEPT_TABLES,
     RETENTIONS,
     RetentionChore,
-    RetentionScope,
-    delete_batch,
+    delete_rows,
     sweep,
 )
 from supervisor_core.fleet.keys import KeyPair
@@ -106,10 +105,9 @@ def delivered(ledger: Ledger) -> None:
 
 def delete_old(ledger: Ledger, now: datetime, workers: tuple[str, ...] = (), *, shares: bool = False) -> int:
     """Every retention, until nothing is left to delete."""
-    scope = RetentionScope(now, workers, shares=shares)
     total = 0
-    for each in RETENTIONS:
-        while deleted := delete_batch(ledger, each, scope):
+    for rule in RETENTIONS:
+        while deleted := delete_rows(ledger, rule, now, workers, shares=shares)[0]:
             total += deleted
     return total
 
@@ -203,9 +201,8 @@ def test_many_rows_go_in_short_transactions(ledger: Ledger) -> None:
         words = copy.format(names).replace("INSERT INTO jobs_t", f"INSERT INTO jobs_t ({listed}) {numbers}")
         connection.exec_driver_sql(words)
     (jobs,) = (each for each in RETENTIONS if each.table is tables.jobs)
-    scope = RetentionScope(MUCH_LATER, ())
     delivered(ledger)
-    assert [delete_batch(ledger, jobs, scope) for _ in range(4)] == [BATCH, BATCH, 2, 0]
+    assert [delete_rows(ledger, jobs, MUCH_LATER)[0] for _ in range(4)] == [BATCH, BATCH, 2, 0]
 
 
 def test_a_command_stays_while_something_refers_to_it(ledger: Ledger) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Table, func, select
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.daemon.services.retention import RETENTIONS, RetentionScope, delete_batch
+from supervisor_core.daemon.services.retention import RETENTIONS, delete_rows
 from supervisor_core.storage import outbox, tables
 from supervisor_core.workers.conditions.rules import Condition, Target
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
@@ -95,7 +95,7 @@ def test_what_was_over_long_ago_is_let_go_of_and_how_everybody_is_stays_known(de
     desk.restart()
     desk.work()
     for retention in RETENTIONS:
-        delete_batch(desk.ledger, retention, RetentionScope(desk.now, NAMES))
+        delete_rows(desk.ledger, retention, desk.now, NAMES)
     assert rows_of(desk, tables.suppressions) == 0
     assert {each.target.id for each in desk.all_alerts()} == {"W9"}, "that one holds"
     assert rows_of(desk, tables.alerts) == 2, "and the digest that tells of it"

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.common.errors import ConfigError
 from supervisor_core.config.load import load_supervisor_config
-from supervisor_core.daemon.configuration.last_good import LAST_GOOD_FILE, keep, load_or_last_good, read_or_last_good
+from supervisor_core.daemon.configuration.last_good import LAST_GOOD_FILE, keep, load_or_last_good
 from supervisor_core.daemon.control.client import ask
 from tests.support.homes import Home, a_home
 from tests.support.waiting import wait_until
@@ -99,6 +99,6 @@ def test_the_copy_of_another_file_is_not_used(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             load_or_last_good(str(other))
         home.config.write_text("supervisor:\n  state_dir: 'var'  # here\nworkers: [\n")
-        assert load_or_last_good(str(home.config))[0].workers.keys() == {"OrionMX"}
-        assert "line 4" in read_or_last_good(str(home.config))[1]
+        config, problem = load_or_last_good(str(home.config))
+        assert (list(config.workers), "line 4" in problem) == (["OrionMX"], True)
         assert (home.state_dir / LAST_GOOD_FILE).stat().st_mode & 0o777 == 0o600

@@ -55,8 +55,8 @@ def put_right(path: Path) -> None:
 class Watched:
     """A service that runs, and the versions that it told of."""
 
-    def __init__(self, path: Path, load: Callable[[Path], SupervisorConfig] = load_supervisor_config) -> None:
-        self.service = ConfigService(load_supervisor_config(path), Blocking(4), load)
+    def __init__(self, path: Path) -> None:
+        self.service = ConfigService(load_supervisor_config(path), Blocking(4))
         self.versions: list[ConfigVersion] = []
         self._news = asyncio.Event()
         self.service.subscribe(self._told)
@@ -224,11 +224,12 @@ def test_a_folder_that_hangs_stops_neither_the_loop_nor_the_end(path: Path, monk
         thaw.wait(PATIENCE_SECONDS)
         return load_supervisor_config(named)
 
+    monkeypatch.setattr(config_service, "read_config", hanging)
+
     async def play(*, back: bool) -> None:
         thaw.clear()
-        watched = Watched(path, hanging)
+        watched = Watched(path)
         service, stopping = watched.service, asyncio.Event()
-        await service.initialise()
         task = asyncio.create_task(service.run(stopping))
         await watched.until(service.problem)
         assert "isn't responding; version 1 stays active" in service.problem()

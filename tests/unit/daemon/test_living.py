@@ -6,22 +6,23 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 from sqlalchemy import Connection
 
 from supervisor_core.common.errors import LedgerUnavailable
-from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.daemon.services import life as living
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import BROKEN_SECONDS, LifeRecorder
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.supervisors import SupervisorStatus
+from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.teams import TeamManager
 from tests.support.daemon.agents import NOW, Troubled, at_once, row_of
-from tests.support.daemon.reconciliation import AtOnce, configured
+from tests.support.daemon.reconciliation import configured
 from tests.unit.common.test_services import run
 
 T = TypeVar("T")
@@ -67,10 +68,7 @@ class Scene:
         self.agent = SupervisorAgent(
             HOST, self.ledger, heartbeat_seconds=0, clock=lambda: NOW + timedelta(minutes=2), elsewhere=at_once
         )
-        self.living = LifeRecorder(self.agent, AtOnce(), self._in_force, lambda: self.broken)
-
-    def _in_force(self) -> SupervisorConfig:
-        return self.config
+        self.living = LifeRecorder(self.agent, cast("DaemonContext", SimpleNamespace(host=self)), lambda: self.broken)
 
     async def follow_after(self, seconds: float) -> SupervisorStatus:
         self.clock.seconds += seconds

@@ -44,7 +44,7 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
         await up(world)
         config = world.parts.host.config
         agent = SupervisorAgent("TestHost", world.parts.ledger, heartbeat_seconds=0, elsewhere=at_once)
-        living = LifeRecorder(agent, AtOnce(), lambda: config, lambda: "")
+        living = LifeRecorder(agent, world.parts, lambda: "")
         configuration = ConfigService(config, AtOnce())
 
         def document() -> dict[str, Any]:
