@@ -32,7 +32,7 @@ from supervisor_core.processes.output.files import output_path, read_output_end
 from supervisor_core.processes.records import TRIAL, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
-from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.heartbeats.files import host_name, last_beats
 from supervisor_core.workers.output.runs import own_log_size
 from supervisor_core.workers.restarts.policy import exit_in_words
 
@@ -74,7 +74,7 @@ def find_watcher(host: HostContext, worker: WorkerSettings, *, beside: bool = Fa
 
     def read_beat() -> Heartbeat | None:
         drive.confirm()
-        return last_beat(drive.root, folder, worker.id)
+        return last_beats(drive.root, folder, [worker.id]).get(worker.id)
 
     try:
         beat = drive.call(read_beat)
@@ -199,15 +199,6 @@ def end_watcher(host: HostContext, worker: WorkerSettings, why: str = "") -> Sto
     report = stop_watcher_gracefully(host.processes, worker, why)
     report = replace(report, killed=(*killed, *report.killed))
     return StopResult(report, (copy,), find_watcher(host, worker) if report.stopped else None)
-
-
-def host_name() -> str:
-    """The name of this host, as `socket.gethostname` has it."""
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    import socket
-
-    return socket.gethostname()
 
 
 def is_stopped(found: FoundWorker) -> bool:

@@ -14,7 +14,7 @@ from supervisor_core.alerts import flips as uptimes
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.storage.audit.chain import AuditEntry
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 from supervisor_core.workers.health import WorkerState
 from tests.support.alerts.alert_service import BEGINNING, AlertDesk, an_alert_desk
 

@@ -6,8 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from supervisor_core.workers.conditions.host import GIB, DiskSpace, HostFacts, InterruptedCommand, Outage, read_host
-from supervisor_core.workers.conditions.rules import Condition, Reading, Target
+from supervisor_core.workers.conditions import (
+    GIB,
+    Condition,
+    DiskSpace,
+    HostFacts,
+    InterruptedCommand,
+    Outage,
+    Reading,
+    Target,
+    read_host,
+)
 
 NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
 FACTS = HostFacts("Host", NOW)
