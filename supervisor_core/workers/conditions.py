@@ -324,7 +324,7 @@ class InterruptedCommand(NamedTuple):
     worker_id: str
     words: str
     at: datetime
-    seen_to: bool = False
+    acknowledged: bool = False
     """True if somebody has acknowledged it, or its day has passed."""
 
 
@@ -373,7 +373,7 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
         words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
         clock = Reading(Condition.CLOCK_SKEW, words, at)
     readings.append(TargetReading(Target(CLOCK, host), clock))
-    return [*readings, *_read_commands(facts), *_read_supervisors(facts)]
+    return readings + _read_commands_and_supervisors(facts)
 
 
 def is_skewed(status: WorkerStatus) -> bool:
@@ -390,37 +390,31 @@ def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
     return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB free", at)
 
 
-def _read_commands(facts: HostFacts) -> list[TargetReading]:
-    """The interrupted commands, and those that were reported and are acknowledged or older than a day."""
-    old = Reading(Condition.WELL, "more than a day ago", facts.at)
-    readings = {target: old for target in facts.known if target.kind == COMMAND}
+def _read_commands_and_supervisors(facts: HostFacts) -> list[TargetReading]:
+    """The readings of interrupted commands and other supervisors, without those that were well and still are."""
+    at = facts.at
+    old = Reading(Condition.WELL, "more than a day ago", at)
+    others = {target: old for target in facts.known if target.kind == COMMAND}
     for command in facts.cut_off:
         reading = old
-        if command.seen_to:
-            reading = Reading(Condition.WELL, "acknowledged", facts.at)
-        elif command.at + INTERRUPTED_FOR > facts.at:
+        if command.acknowledged:
+            reading = Reading(Condition.WELL, "acknowledged", at)
+        elif command.at + INTERRUPTED_FOR > at:
             reading = Reading(Condition.INTERRUPTED, command.words, command.at)
-        readings[Target(COMMAND, command.worker_id)] = reading
-    return _news(facts, readings)
-
-
-def _read_supervisors(facts: HostFacts) -> list[TargetReading]:
-    silent = facts.silent or {}
-    well = "it sends heartbeats again, or was stopped or removed"
-    readings = {
-        target: Reading(Condition.WELL, silent.get(target.id, well) or "it responds again", facts.at)
-        for target in facts.known
-        if target.kind == SUPERVISOR and silent.get(target.id, well) is not None
-    }
-    for name, words in sorted(silent.items()):
-        if words:
-            readings[Target(SUPERVISOR, name)] = Reading(Condition.SUPERVISOR_SILENT, words, facts.at)
-    return _news(facts, readings) if facts.silent is not None else []
-
-
-def _news(facts: HostFacts, readings: Mapping[Target, Reading]) -> list[TargetReading]:
+        others[Target(COMMAND, command.worker_id)] = reading
+    if facts.silent is not None:
+        for target in facts.known:
+            if target.kind == SUPERVISOR and target.id not in facts.silent:
+                reason = "it sends heartbeats again, or was stopped or removed"
+                others[target] = Reading(Condition.WELL, reason, at)
+        for name, words in sorted(facts.silent.items()):
+            target = Target(SUPERVISOR, name)
+            if words:
+                others[target] = Reading(Condition.SUPERVISOR_SILENT, words, at)
+            elif words is not None and target in facts.known:
+                others[target] = Reading(Condition.WELL, "it responds again", at)
     return [
         TargetReading(target, reading)
-        for target, reading in readings.items()
+        for target, reading in others.items()
         if not (reading.condition.fine and facts.known.get(target, Condition.WELL).fine)
     ]

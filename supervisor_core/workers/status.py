@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from supervisor_core.common.times import require_aware, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.processes.finding import FoundWorker, Presence
-from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, hangs, health
+from supervisor_core.workers.health import SILENT, Health, Heartbeat, Verdict, WorkerState, health
 from supervisor_core.workers.pauses import Pause
 from supervisor_core.workers.restarts.history import Quarantine
 from supervisor_core.workers.restarts.policy import Next, RestartDecision
@@ -139,8 +139,15 @@ class WorkerStatus:
 
     @property
     def hangs(self) -> str:
-        """Why it counts as hung; empty if it doesn't."""
-        return hangs(self, self.at)
+        """Why it counts as hung, in words; empty if it doesn't, or if that's unknown.
+
+        A paused worker never counts as hung. While the drive is away, only a process that is stopped by a signal does:
+        the heartbeat can't be read, and a failing probe may wait for the drive, as a new start would.
+        """
+        if self.state is not WorkerState.RUNNING or self.paused:
+            return ""
+        is_silent = self.heartbeat_known and (self.verdict.health in SILENT or self.probe_failing)
+        return self.verdict.reason if is_silent or self.verdict.health is Health.FROZEN else ""
 
     @property
     def problem(self) -> str:

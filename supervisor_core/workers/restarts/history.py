@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from supervisor_core.host.drive import Drive, DriveUnavailable
 from supervisor_core.host.files import read_json, write_json
 from supervisor_core.processes.finding import FoundWorker
 from supervisor_core.processes.records import WorkerRecord
-from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason, WorkerRun
+from supervisor_core.workers.restarts.policy import WINDOW, Next, RestartDecision, RestartReason, WorkerRun
 
 T = TypeVar("T")
 
@@ -175,17 +175,11 @@ def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> 
     write_json(path, {"starts": [to_text(moment) for moment in times]}, synced=False)
 
 
-def forget_starts(state_dir: Path, worker_id: str) -> None:
-    """Reset the count, after a person's command."""
-    _path(state_dir, worker_id).unlink(missing_ok=True)
-
-
 def _path(state_dir: Path, worker_id: str) -> Path:
     return state_dir / "workers" / f"{worker_id}.starts"
 
 
-HOME = "desired"
-LONGEST = 500  # characters of its reason
+LONGEST = 500  # characters of the reason of a quarantine
 
 
 class Quarantine(NamedTuple):
@@ -203,7 +197,7 @@ class Quarantines:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
-        self._home = state_dir / HOME
+        self._home = state_dir / "desired"
 
     def read(self, worker_id: str) -> Quarantine | None:
         path = self._path(worker_id)
@@ -227,14 +221,11 @@ class Quarantines:
         path = self._path(worker_id)
         there = path.exists()
         path.unlink(missing_ok=True)
-        forget_starts(self._state_dir, worker_id)
+        _path(self._state_dir, worker_id).unlink(missing_ok=True)
         return there
 
     def _path(self, worker_id: str) -> Path:
         return self._home / f"{worker_id}.quarantine"
-
-
-WINDOW = timedelta(hours=1)
 
 
 class TooManyStarts(RefusedError):
@@ -256,7 +247,9 @@ def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
     It comes before the start, so that failed starts count too. If it can't be recorded, that's an `OSError`: an
     uncounted start must not be repeated.
     """
-    times, limit = recent(read_starts(state_dir, worker.id), now), worker.restart.max_per_hour
+    # One in the future is from a wrong clock, and would count forever.
+    times = [moment for moment in read_starts(state_dir, worker.id) if now - WINDOW < moment <= now]
+    limit = worker.restart.max_per_hour
     if len(times) >= limit:
         key = f"workers.{worker.id}.restart.max_per_hour"
         why = f"Automatic starts are off ({key} is 0)."
@@ -264,8 +257,3 @@ def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
             why = f"It was restarted automatically {count_times(len(times))} in an hour ({key} allows no more)."
         raise TooManyStarts(why, remedy=f"Check its log. To start it by hand: restart {worker.id}.")
     write_starts(state_dir, worker.id, (*times, now))
-
-
-def recent(times: Sequence[datetime], now: datetime) -> list[datetime]:
-    """The starts within the last hour. One in the future is from a wrong clock, and would count forever."""
-    return [moment for moment in times if now - WINDOW < moment <= now]

@@ -30,6 +30,7 @@ from supervisor_core.host import disks as memory_kills
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.rows import NewJob
+from supervisor_core.processes.output.files import output_path
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
@@ -39,7 +40,6 @@ from supervisor_core.workers.conditions import WORKER, Condition, Target
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
-from supervisor_core.workers.worker import worker_log
 from tests.support.daemon.agents import at_once
 from tests.support.intake.handler_hosts import FakeHost
 
@@ -73,7 +73,7 @@ def dies(place: FakeHost, code: int, ago: float = 60.0) -> None:
 
 
 def wrote(place: FakeHost, *lines: str) -> None:
-    path = worker_log(place.host.config, place.host.config.worker("OrionMX"))
+    path = output_path(place.host.config.state_dir, "OrionMX")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n")
 
