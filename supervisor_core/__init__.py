@@ -30,9 +30,9 @@ if TYPE_CHECKING:
         get_heartbeat_age_seconds,
         read_heartbeat_file,
         read_watcher_heartbeat,
+        report_supervisor_heartbeat_to_database,
         write_supervisor_heartbeat_file,
     )
-    from supervisor_core.workers.heartbeats.writer import report_supervisor_heartbeat_to_database
     from supervisor_core.workers.pauses import is_watcher_paused
     from supervisor_core.workers.planning import ActionKind, plan
     from supervisor_core.workers.status import Snapshot
@@ -67,7 +67,7 @@ _HOMES = {
     "plan": "workers.planning",
     "read_heartbeat_file": "workers.heartbeats.files",
     "read_watcher_heartbeat": "workers.heartbeats.files",
-    "report_supervisor_heartbeat_to_database": "workers.heartbeats.writer",
+    "report_supervisor_heartbeat_to_database": "workers.heartbeats.files",
     "restart_watcher": "jobs.handlers",
     "resume_watcher": "jobs.handlers",
     "rollback_code": "code.change",

@@ -48,7 +48,7 @@ from supervisor_core.jobs.results import result_document
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers import health, pauses, worker
 from supervisor_core.workers.context import HostContext, open_doors
-from supervisor_core.workers.heartbeats import files, writer
+from supervisor_core.workers.heartbeats import files
 
 __all__ = [
     "Database",
@@ -374,7 +374,7 @@ def write_supervisor_heartbeat_file(
     """Replace the supervisor's heartbeat file of the worker in one step; returns its path."""
     host = host_of(nas)
     heartbeat = _heartbeat(host.config.supervisor.id, worker_id, success, error, actions_taken)
-    writer.write_heartbeat_files(host, [heartbeat])
+    files.write_heartbeat_files(host, [heartbeat])
     return files.supervisor_heartbeat_path(host.config.folder("state"), worker_id)
 
 
@@ -389,8 +389,8 @@ def report_supervisor_heartbeat_to_database(
     """Insert or update the supervisor's row of the worker in `workers_t`."""
     with ledger_of(db) as ledger:
         heartbeat = _heartbeat(ledger.supervisor_id, worker_id, success, error, actions_taken, watcher_state)
-        report = partial(writer.report_supervisor_heartbeat_to_database, heartbeat=heartbeat)
-        pid, hostname = os.getpid(), worker.host_name()
+        report = partial(files.report_supervisor_heartbeat_to_database, heartbeat=heartbeat)
+        pid, hostname = os.getpid(), files.host_name()
         ledger.write(lambda connection: report(connection, pid=pid, hostname=hostname))
 
 

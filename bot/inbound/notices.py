@@ -23,7 +23,7 @@ from supervisor_core.host.files import read_json, write_json
 from supervisor_core.storage import outbox
 from supervisor_core.storage.steps import Message, record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import LINK, Condition, Target
+from supervisor_core.workers.conditions import LINK, Condition, Target
 
 NOTICES_FILE = "slack_heard.json"
 

@@ -61,7 +61,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.chain import AFFECTED, CONFIG_APPLIED, details_of, newest_row
 from supervisor_core.storage.audit.search import AuditFilter, cause_of, search
 from supervisor_core.storage.outbox import DETAILS, PREVIEW, PendingMessage
-from supervisor_core.workers.conditions.rules import Severity, Target
+from supervisor_core.workers.conditions import Severity, Target
 
 UNDO = "undo_code"
 TRIES = 50

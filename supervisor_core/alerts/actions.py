@@ -28,7 +28,7 @@ from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import Step, record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.conditions import WORKER, Target
 
 T = TypeVar("T")
 

@@ -36,7 +36,7 @@ from supervisor_core.host.logging.excerpts import newest_run
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.processes.output.files import read_source, source_of
 from supervisor_core.storage.steps import Message, record, take
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, Condition, Severity, Target, shown_as
+from supervisor_core.workers.conditions import ALERTMANAGER, FLAPPING, Condition, Severity, Target, shown_as
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.output.runs import read_lines_of_run, run_in_question
 from supervisor_core.workers.restarts.history import read_history

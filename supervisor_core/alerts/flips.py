@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, and_, bindparam, f
 
 from supervisor_core.common.text import flatten, one_line, storable
 from supervisor_core.storage.tables import conditions, flips
-from supervisor_core.workers.conditions.rules import PARTS, WORKER, Condition, Severity, Target
+from supervisor_core.workers.conditions import PARTS, WORKER, Condition, Severity, Target
 
 
 @dataclass(frozen=True, slots=True)

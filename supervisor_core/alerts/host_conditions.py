@@ -21,16 +21,21 @@ from supervisor_core.host.disks import disk_space
 from supervisor_core.host.drive import DriveUnavailable
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage import outbox
-from supervisor_core.workers.conditions.host import (
+from supervisor_core.workers.conditions import (
+    COMMAND,
+    DRIVE,
     INTERRUPTED_FOR,
+    Condition,
     DiskSpace,
     HostFacts,
     InterruptedCommand,
     Outage,
+    Reading,
+    Target,
+    TargetReading,
     is_skewed,
     read_host,
 )
-from supervisor_core.workers.conditions.rules import COMMAND, DRIVE, Condition, Reading, Target, TargetReading
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.status import WorkerStatus

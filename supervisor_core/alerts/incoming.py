@@ -27,7 +27,7 @@ from supervisor_core.common.times import utc_now
 from supervisor_core.config.schema import IncomingSettings
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import foreign_alerts as rows
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, Condition, Reading, Severity, Target, TargetReading
+from supervisor_core.workers.conditions import ALERTMANAGER, Condition, Reading, Severity, Target, TargetReading
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,7 @@ from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     FLAPPING,
     WORKER,
     Condition,

@@ -20,7 +20,7 @@ from supervisor_core.storage.outbox import reply_place
 from supervisor_core.storage.steps import Message, Step, record
 from supervisor_core.storage.tables import alerts
 from supervisor_core.storage.tables import flips as flips_t
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Severity, Target
 
 ALERT = "alert"
 """The kind of outbox row that is the one message of an alert; its subject is the alert's id."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from supervisor_core.alerts.flips import Flip
 from supervisor_core.alerts.suppression.rows import Hush, Suppression, holding, over_since
 from supervisor_core.commands.command import Issuer
-from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target
+from supervisor_core.workers.conditions import Condition, Reading, Severity, Target
 
 LONGEST_REMINDER = timedelta(days=1)
 """Reminders grow rarer, up to this."""

@@ -30,7 +30,7 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import percent
 from supervisor_core.host.logging.masking import Masking
 from supervisor_core.jobs.model import new_task_id
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, shown_as
+from supervisor_core.workers.conditions import ALERTMANAGER, shown_as
 
 
 def add_parser(subparsers: Subparsers) -> None:

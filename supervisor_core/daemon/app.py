@@ -52,10 +52,9 @@ from supervisor_core.intake.schedules.runner import AnswerCommand, SchedulesChor
 from supervisor_core.jobs.model import Job
 from supervisor_core.plugins.loading import load_plugins
 from supervisor_core.workers.adapter import ProcessWorkerAdapter
-from supervisor_core.workers.conditions.rules import TargetReading
+from supervisor_core.workers.conditions import TargetReading
 from supervisor_core.workers.context import DaemonContext
-from supervisor_core.workers.heartbeats.service import HeartbeatService
-from supervisor_core.workers.heartbeats.watch import HeartbeatWatch
+from supervisor_core.workers.heartbeats.service import HeartbeatService, HeartbeatWatch
 from supervisor_core.workers.output.service import WorkerOutputs
 from supervisor_core.workers.status import WorkerStatus
 from supervisor_core.workers.worker import stop_watcher_gracefully

@@ -35,7 +35,7 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import Presence
 from supervisor_core.workers.adapter import ProcessWorkerAdapter, WorkerAdapter, WorkerEnded
 from supervisor_core.workers.adapter_fake import FakeWorkerAdapter
-from supervisor_core.workers.conditions.rules import changes_at
+from supervisor_core.workers.conditions import changes_at
 from supervisor_core.workers.context import DaemonContext, open_doors
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import process_state

@@ -45,14 +45,12 @@ from supervisor_core.jobs.handler_checks import check_alone
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import HostContext, open_doors
 from supervisor_core.workers.health import FROZEN_SECONDS, Health
-from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import write_heartbeat_files, write_heartbeat_rows
+from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat, write_heartbeat_files, write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.output.service import maintain_output
 from supervisor_core.workers.pauses import PauseFlagChange
 from supervisor_core.workers.planning import ActionKind, plan
-from supervisor_core.workers.restarts.history import finished_reason
-from supervisor_core.workers.restarts.limits import note_start, restarts_count
+from supervisor_core.workers.restarts.history import finished_reason, note_start, restarts_count
 from supervisor_core.workers.status import DesiredState, WorkerStatus
 from supervisor_core.workers.worker import find_watcher, start_watcher
 

@@ -32,7 +32,7 @@ from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.workers.context import DaemonContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import Next, RestartReason, automatic_starts
 from supervisor_core.workers.status import WorkerStatus

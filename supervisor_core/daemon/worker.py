@@ -46,9 +46,8 @@ from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.observation import process_state, started_at
 from supervisor_core.workers.planning import Action, ActionKind, Why
-from supervisor_core.workers.restarts import limits
-from supervisor_core.workers.restarts.history import RestartHistory
-from supervisor_core.workers.restarts.limits import Quarantine, TooManyStarts
+from supervisor_core.workers.restarts import history as restarts
+from supervisor_core.workers.restarts.history import Quarantine, RestartHistory, TooManyStarts
 from supervisor_core.workers.restarts.policy import (
     Next,
     RestartDecision,
@@ -522,8 +521,8 @@ class Worker:
             self._automatic, self._failed_to_start = automatic, failed  # nothing has come of it
             return self._note_start_error(error)
         try:
-            if automatic and limits.restarts_count(host.drive):
-                limits.note_start(host.config.state_dir, self.settings, host.now())
+            if automatic and restarts.restarts_count(host.drive):
+                restarts.note_start(host.config.state_dir, self.settings, host.now())
             self._adapter.start(self.id, found, waits=waits)
         except TooManyStarts as error:
             self.recall().forget_decision()  # the next plan decides with the count as it is now
@@ -570,7 +569,7 @@ class Worker:
         if why is Why.CHANGED and found.record and found.record.spec_hash == host.config.spec_hash(settings):
             return ""  # a person's restart has brought it about already
         if why is Why.HUNG:
-            count = automatic_starts(limits.read_starts(host.config.state_dir, self.id), host.now())
+            count = automatic_starts(restarts.read_starts(host.config.state_dir, self.id), host.now())
             if count >= settings.restart.max_per_hour:
                 self._give_up(f"quarantined: it hangs again after {count} automatic restarts in the last hour")
                 return ""
@@ -611,8 +610,8 @@ class Worker:
             if decision.due_at is None:
                 return decision
             return replace(decision, pause_seconds=max(0.0, (decision.due_at - now).total_seconds()))
-        counts = limits.restarts_count(host.drive)
-        count = automatic_starts(limits.read_starts(host.config.state_dir, self.id), now) if counts else None
+        counts = restarts.restarts_count(host.drive)
+        count = automatic_starts(restarts.read_starts(host.config.state_dir, self.id), now) if counts else None
         decision = decide(self.settings.restart, history.lives, count, now, random.random())  # noqa: S311 (jitter)
         history.decided(decision)
         return decision

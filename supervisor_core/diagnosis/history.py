@@ -22,7 +22,7 @@ from supervisor_core.diagnosis.why.explanation import describe_command, describe
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target, word_for
+from supervisor_core.workers.conditions import WORKER, Condition, Severity, Target, word_for
 
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7)}
 """The supported spans."""

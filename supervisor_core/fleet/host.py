@@ -52,7 +52,7 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import record, take
 from supervisor_core.storage.store import Ledger
 from supervisor_core.version import __version__
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     HOST_PARTS,
     WORKER,
     Reading,

@@ -27,7 +27,7 @@ from supervisor_core.fleet.keys import QUESTION, KeyPair, signed
 from supervisor_core.fleet.reports import POSITION, PRESENCE, InvalidReport, decode
 from supervisor_core.fleet.transport import subjects
 from supervisor_core.fleet.transport.connection import FleetConnection
-from supervisor_core.workers.conditions.rules import Condition, Reading, Severity, Target, TargetReading
+from supervisor_core.workers.conditions import Condition, Reading, Severity, Target, TargetReading
 
 Document = dict[str, Any]
 

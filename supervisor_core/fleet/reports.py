@@ -22,7 +22,7 @@ from supervisor_core.common.times import from_text
 from supervisor_core.jobs.model import MOST_PROGRESS, JobState
 from supervisor_core.storage.engine import LongText, StoredMoment, UtcDateTime
 from supervisor_core.storage.tables import audit_log, flips, jobs
-from supervisor_core.workers.conditions.rules import Condition, Severity
+from supervisor_core.workers.conditions import Condition, Severity
 from supervisor_core.workers.health import Health, WorkerState
 
 MOST_ROWS_OF_A_TABLE = 5_000

@@ -26,7 +26,7 @@ from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import GENESIS, AuditEntry
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.tables import audit_log, flips, forwarding, jobs
-from supervisor_core.workers.conditions.rules import LINK, Condition, Reading, Target, TargetReading
+from supervisor_core.workers.conditions import LINK, Condition, Reading, Target, TargetReading
 
 MOST_ROWS = 500
 MOST_CHARACTERS = 400_000

@@ -23,7 +23,7 @@ from supervisor_core.intake.approvals.rules import Approval, ApprovalState
 from supervisor_core.intake.approvals.service import Approvals
 from supervisor_core.intake.ticker import CHECK, Ticker
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import TargetReading
+from supervisor_core.workers.conditions import TargetReading
 from supervisor_core.workers.status import WorkerStatus
 
 T = TypeVar("T")

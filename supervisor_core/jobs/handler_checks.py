@@ -17,11 +17,11 @@ from supervisor_core.jobs.model import Job
 from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
-from supervisor_core.processes.output.files import make_output_folder
+from supervisor_core.processes.output.files import make_output_folder, output_path
 from supervisor_core.processes.stopping import StopReport
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.pauses import Pause
-from supervisor_core.workers.worker import check_places, check_watcher_process, is_stopped, worker_log
+from supervisor_core.workers.worker import check_places, check_watcher_process, is_stopped
 
 SELF = "supervisor"
 SCHEDULED = "schedule:"
@@ -94,7 +94,7 @@ def check_alone(found: FoundWorker) -> None:
 def check_startable(host: HostContext, worker: WorkerSettings) -> None:
     """Raise an error that a start would surely meet. Only the worker itself can find others."""
     make_output_folder(host.config.state_dir)
-    log = worker_log(host.config, worker)
+    log = output_path(host.config.state_dir, worker.id)
     if problem := _log_problem(log):
         raise LaunchError(f"Its output can't be captured: {log} {problem}.", remedy="Move or delete it.")
     check_places(host, worker)

@@ -159,12 +159,6 @@ class HostProcesses:
                 write_record(self._state_dir, record._replace(state=STUCK))
             return report
 
-    def reap(self) -> None:
-        """Reap the children of this program that have ended. Never waits."""
-        from supervisor_core.processes import children
-
-        children.reap()
-
     def exit_code(self, identity: ProcessIdentity, *, waits: bool = False) -> int | None:
         """The exit code of a process that has ended, negative for a signal; None where unknown.
 

@@ -16,7 +16,7 @@ from supervisor_core.common.events import Event, EventType
 from supervisor_core.intake.approvals.rules import ApprovalState
 from supervisor_core.version import __version__
 from supervisor_core.web.facts import WebFacts
-from supervisor_core.workers.conditions.rules import Severity
+from supervisor_core.workers.conditions import Severity
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

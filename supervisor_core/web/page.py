@@ -17,7 +17,7 @@ from supervisor_core.common.times import clock_time, format_ago, format_span, fr
 from supervisor_core.intake.approvals.rules import Approval
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import HISTORY, WebFacts
-from supervisor_core.workers.conditions.rules import Condition, Severity, word_for
+from supervisor_core.workers.conditions import Condition, Severity, word_for
 
 NOTHING = "\N{EN DASH}"
 LONGEST_REASON = 200

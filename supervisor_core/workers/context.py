@@ -16,7 +16,7 @@ from supervisor_core.host.drive import NOTE, Drive
 from supervisor_core.host.inbox import Inbox
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.workers.pauses import Pauses
-from supervisor_core.workers.restarts.limits import Quarantines
+from supervisor_core.workers.restarts.history import Quarantines
 
 if TYPE_CHECKING:
     from supervisor_core.storage.store import Ledger

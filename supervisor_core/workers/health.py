@@ -276,19 +276,3 @@ def _one_line(value: object) -> str:
         return one_line(str(value), LONGEST_SAID)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list in a list in a list
         return "something that can't be shown"
-
-
-def hangs(seen: WorkerStatus, now: datetime) -> str:
-    """Why this running worker counts as hung, in words; empty if it doesn't, or if that's unknown.
-
-    A paused worker never counts as hung. While the drive is away, only a process that is stopped by a signal does: the
-    heartbeat can't be read, and a failing probe may wait for the drive, as a new start would.
-    """
-    if seen.state is not WorkerState.RUNNING or seen.paused:
-        return ""
-    verdict = health(seen, now)
-    if verdict.health is Health.FROZEN:
-        return verdict.reason
-    if not seen.heartbeat_known:
-        return ""
-    return verdict.reason if verdict.health in SILENT or seen.probe_failing else ""

@@ -109,6 +109,11 @@ def observe_workers(
             inactive_reason = "not enabled in the configuration"
         else:
             inactive_reason = "quarantined in the configuration" if configured.quarantined else ""
+        started_at = None
+        if found.record and found.record.started_at:
+            started_at = datetime.fromisoformat(found.record.started_at)
+        elif found.identity:  # by the kernel, if the starter ended before recording it
+            started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(found.identity.start))
         frozen = found.identity if found.life is Liveness.FROZEN else None
         statuses.append(
             WorkerStatus(
@@ -119,7 +124,7 @@ def observe_workers(
                 pause,
                 quarantine,
                 inactive_reason,
-                started_at=started_at(found),
+                started_at=started_at,
                 resumed_at=None if pause else host.pauses.changed_at(worker.id),
                 frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
                 heartbeat=beat,
@@ -131,15 +136,6 @@ def observe_workers(
             )
         )
     return statuses
-
-
-def started_at(found: FoundWorker) -> datetime | None:
-    """When its process was started; None without one on record."""
-    if found.record and found.record.started_at:
-        return datetime.fromisoformat(found.record.started_at)
-    if found.identity:  # by the kernel, if the starter ended before recording it
-        return datetime.now(UTC) - timedelta(seconds=age_seconds(found.identity.start))
-    return None
 
 
 def _read_drive(

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 from supervisor_core.common.times import require_aware, to_text
 from supervisor_core.config.worker_settings import WorkerSettings
 from supervisor_core.processes.finding import FoundWorker, Presence
-from supervisor_core.workers.health import Heartbeat, Verdict, WorkerState, hangs, health
-from supervisor_core.workers.heartbeats.files import in_words
+from supervisor_core.workers.health import SILENT, Health, Heartbeat, Verdict, WorkerState, health
 from supervisor_core.workers.pauses import Pause
-from supervisor_core.workers.restarts.limits import Quarantine
+from supervisor_core.workers.restarts.history import Quarantine
 from supervisor_core.workers.restarts.policy import Next, RestartDecision
 
 
@@ -140,8 +139,15 @@ class WorkerStatus:
 
     @property
     def hangs(self) -> str:
-        """Why it counts as hung; empty if it doesn't."""
-        return hangs(self, self.at)
+        """Why it counts as hung, in words; empty if it doesn't, or if that's unknown.
+
+        A paused worker never counts as hung. While the drive is away, only a process that is stopped by a signal does:
+        the heartbeat can't be read, and a failing probe may wait for the drive, as a new start would.
+        """
+        if self.state is not WorkerState.RUNNING or self.paused:
+            return ""
+        is_silent = self.heartbeat_known and (self.verdict.health in SILENT or self.probe_failing)
+        return self.verdict.reason if is_silent or self.verdict.health is Health.FROZEN else ""
 
     @property
     def problem(self) -> str:
@@ -149,8 +155,12 @@ class WorkerStatus:
         return "" if self.verdict.fine else f"{self.worker.id} is {self.verdict.health}: {self.verdict.reason}"
 
     def in_words(self) -> str:
-        """Its state and health, in a word or two."""
-        return in_words(self.state, self.verdict, paused=self.paused)
+        """Its state and health, in a word or two: `running, healthy` · `paused` · `stopped, missing`."""
+        if self.paused and self.state is WorkerState.STOPPED:
+            return "paused"
+        state = f"{self.state} and paused" if self.paused else str(self.state)
+        inactive = self.verdict.fine and self.verdict.health is Health.UNKNOWN
+        return state if inactive else f"{state}, {self.verdict.health}"
 
     def under_way(self, moving: WorkerState) -> WorkerStatus:
         """The status while the worker is being started or stopped."""

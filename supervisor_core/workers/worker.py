@@ -32,7 +32,7 @@ from supervisor_core.processes.output.files import output_path, read_output_end
 from supervisor_core.processes.records import TRIAL, WorkerRecord
 from supervisor_core.processes.stopping import Ending, StopReport
 from supervisor_core.workers.health import SKEW_SECONDS, Heartbeat
-from supervisor_core.workers.heartbeats.files import last_beat
+from supervisor_core.workers.heartbeats.files import host_name, last_beats
 from supervisor_core.workers.output.runs import own_log_size
 from supervisor_core.workers.restarts.policy import exit_in_words
 
@@ -59,10 +59,6 @@ TAIL_BYTES = 8 * 1024
 """The end of a dying worker's output that is shown: enough for a traceback's end."""
 
 
-def worker_log(config: SupervisorConfig, worker: WorkerSettings) -> Path:
-    return output_path(config.state_dir, worker.id)
-
-
 def check_watcher_process(processes: HostProcesses, worker: WorkerSettings) -> FoundWorker:
     """The worker by the exact identity of its recorded process; true if it runs."""
     return processes.find(worker.id)
@@ -74,7 +70,7 @@ def find_watcher(host: HostContext, worker: WorkerSettings, *, beside: bool = Fa
 
     def read_beat() -> Heartbeat | None:
         drive.confirm()
-        return last_beat(drive.root, folder, worker.id)
+        return last_beats(drive.root, folder, [worker.id]).get(worker.id)
 
     try:
         beat = drive.call(read_beat)
@@ -201,15 +197,6 @@ def end_watcher(host: HostContext, worker: WorkerSettings, why: str = "") -> Sto
     return StopResult(report, (copy,), find_watcher(host, worker) if report.stopped else None)
 
 
-def host_name() -> str:
-    """The name of this host, as `socket.gethostname` has it."""
-    if hasattr(os, "uname"):
-        return os.uname().nodename
-    import socket
-
-    return socket.gethostname()
-
-
 def is_stopped(found: FoundWorker) -> bool:
     """True if none of its processes is left, descendants included."""
     return found.presence is Presence.STOPPED and not found.leftovers
@@ -247,7 +234,7 @@ def start_watcher(
         command=config.command_for(worker),
         cwd=worker.cwd,
         env=config.environment_for(worker),
-        log_path=worker_log(config, worker),
+        log_path=output_path(config.state_dir, worker.id),
         spec_hash=config.spec_hash(worker),
         order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
         own_log_before=own_log_size(host.drive, config, worker),
@@ -275,7 +262,16 @@ def start_watcher(
 
 def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: WorkerRecord, code: int | None) -> str:
     """The end of this launch within its grace period, in words, with its last output."""
-    output = _last_output(worker_log(config, worker), record, Masking(config.secrets))
+    path, lines = output_path(config.state_dir, worker.id), []
+    output = f"No output in {path}."
+    try:
+        lines = last_lines(read_output_end(path, TAIL_BYTES), TAIL_BYTES, Masking(config.secrets)).lines
+    except FileNotFoundError:
+        pass
+    except (UnreadableFileError, OSError) as error:
+        output = f"Its last output can't be read: {error}"
+    if record.started_at and (of_run := "\n".join(lines_of_run(lines, from_text(record.started_at))).strip()):
+        output = "\n".join([LAST_OUTPUT, *of_run.splitlines()[-TAIL_LINES:]])
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
@@ -311,16 +307,3 @@ def masked(text: str, secrets: Collection[str]) -> str:
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
-
-
-def _last_output(log: Path, record: WorkerRecord, masking: Masking) -> str:
-    """The end of the output captured since this launch."""
-    try:
-        lines = last_lines(read_output_end(log, TAIL_BYTES), TAIL_BYTES, masking).lines
-    except FileNotFoundError:
-        lines = []
-    except (UnreadableFileError, OSError) as error:
-        return f"Its last output can't be read: {error}"
-    of_run = lines_of_run(lines, from_text(record.started_at)) if record.started_at else []
-    own = "\n".join(of_run).strip().splitlines()[-TAIL_LINES:]
-    return f"{LAST_OUTPUT}\n" + "\n".join(own) if own else f"No output in {log}."

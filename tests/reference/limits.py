@@ -42,7 +42,7 @@ from supervisor_core.storage import shared_database, writer
 from supervisor_core.storage.tables import metadata
 from supervisor_core.web import incoming
 from supervisor_core.web import service as web_service
-from supervisor_core.workers.conditions import host
+from supervisor_core.workers import conditions
 from supervisor_core.workers.health import FROZEN_SECONDS, SKEW_SECONDS
 from supervisor_core.workers.output import service as output_service
 from supervisor_core.workers.restarts import policy
@@ -146,8 +146,8 @@ def _workers() -> Rows:
 
 
 def _alerts() -> Rows:
-    low = f"{host.LOW_PERCENT:g} % and {host.LOW_BYTES // host.GIB} GiB"
-    yield "Free disk space that is low", f"less than {low}, or less than {host.LEAST_BYTES // 1024**2} MiB"
+    low = f"{conditions.LOW_PERCENT:g} % and {conditions.LOW_BYTES // conditions.GIB} GiB"
+    yield "Free disk space that is low", f"less than {low}, or less than {conditions.LEAST_BYTES // 1024**2} MiB"
     yield "Longest wait between reminders", duration(alert_rules.LONGEST_REMINDER)
     yield "Request of Alertmanager", f"{size(incoming.MOST_BYTES)}, {payload.MOST_ALERTS} alerts"
     yield "Requests of Alertmanager", f"{incoming.A_MINUTE} a minute, after {incoming.BURST} at once"

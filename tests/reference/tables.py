@@ -19,7 +19,7 @@ from supervisor_core.storage import envelopes, steps
 from supervisor_core.storage.engine import LongText, RowId, StoredMoment, UtcDateTime
 from supervisor_core.storage.supervisors import SupervisorStatus
 from supervisor_core.storage.tables import audit_log, metadata, workers
-from supervisor_core.workers.conditions.rules import Severity
+from supervisor_core.workers.conditions import Severity
 from supervisor_core.workers.teams import MemberRole
 from tests.reference.markdown import code, code_list, fill, sentence, table
 

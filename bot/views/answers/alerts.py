@@ -18,7 +18,7 @@ from supervisor_core.commands.command import Command
 from supervisor_core.common.times import format_span
 from supervisor_core.intake.approvals.observed_state import effect
 from supervisor_core.intake.approvals.rules import ApprovalState
-from supervisor_core.workers.conditions.rules import Severity
+from supervisor_core.workers.conditions import Severity
 
 SHOWN = 10
 """Alerts with a line of their own, and workers that are named."""

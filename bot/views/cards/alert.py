@@ -34,7 +34,7 @@ from supervisor_core.commands.definitions import CODE_HANDLERS
 from supervisor_core.common.text import capitalize, flatten, times
 from supervisor_core.common.times import format_span
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     ALERTMANAGER,
     CLOCK,
     FLAPPING,

@@ -19,7 +19,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.flips import CurrentCondition, Flip
 from supervisor_core.common.times import format_span
 from supervisor_core.config.load import SupervisorConfig
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     FLAPPING,
     WORKER,
     Condition,

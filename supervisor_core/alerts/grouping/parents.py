@@ -18,7 +18,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.jobs.rows import ISSUER_NAME
 from supervisor_core.storage.steps import Step, take
 from supervisor_core.storage.tables import alerts, team_members, teams
-from supervisor_core.workers.conditions.rules import WORKER, Condition
+from supervisor_core.workers.conditions import WORKER, Condition
 
 LOOKED_BACK = timedelta(hours=1)
 """An alert that was posted within a window and recovered can't have begun long before it."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.commands.addresses import address_of, is_address
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     ALERTMANAGER,
     CLOCK,
     DATABASE,

@@ -30,7 +30,7 @@ from supervisor_core.alerts.rows import AlertChange, AlertDecision
 from supervisor_core.alerts.rules import Alert, AlertState, Decision, Reason
 from supervisor_core.common import crashpoints
 from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.rules import WORKER
+from supervisor_core.workers.conditions import WORKER
 
 NewId = Callable[[], str]
 Decide = Callable[[Alert], AlertDecision]

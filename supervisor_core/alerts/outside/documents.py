@@ -21,7 +21,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.outbox import PendingMessage
 from supervisor_core.storage.steps import DROPPED, PENDING, SENT, Message
 from supervisor_core.storage.tables import outbox as rows
-from supervisor_core.workers.conditions.rules import shown_as
+from supervisor_core.workers.conditions import shown_as
 
 VERSION = 1
 """Goes up when a key changes its meaning or is removed, not for a new key."""

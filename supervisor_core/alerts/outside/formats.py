@@ -20,7 +20,7 @@ from supervisor_core.config.schema import (
     WebhookSettings,
     signing_key,
 )
-from supervisor_core.workers.conditions.rules import Severity
+from supervisor_core.workers.conditions import Severity
 
 if TYPE_CHECKING:
     from supervisor_core.alerts.outside.notify import Notification

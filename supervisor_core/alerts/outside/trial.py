@@ -16,7 +16,7 @@ from supervisor_core.common.service import Blocking
 from supervisor_core.common.text import random_id
 from supervisor_core.config.load import SupervisorConfig
 from supervisor_core.config.schema import Receiver
-from supervisor_core.workers.conditions.rules import Condition, Severity, Target
+from supervisor_core.workers.conditions import Condition, Severity, Target
 
 TARGET = "test"
 """The type of its target, so that a receiver can filter it."""

@@ -30,7 +30,7 @@ from supervisor_core.config.load import SupervisorConfig, grammar_context
 from supervisor_core.config.schema import DAYS, Maintenance, QuietHours
 from supervisor_core.storage.steps import record
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.conditions import WORKER, Target
 
 WEEK = 7  # days
 ONE = timedelta(days=1)

@@ -13,7 +13,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.common.text import one_line, storable
 from supervisor_core.jobs.rows import ISSUER_NAME
 from supervisor_core.storage.tables import suppressions
-from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.conditions import WORKER, Target
 
 ALERT = "alert"
 """The kind of target that is one alert, by its id."""

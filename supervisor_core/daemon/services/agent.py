@@ -31,9 +31,9 @@ from supervisor_core.storage.store import Database, transactions
 from supervisor_core.storage.supervisors import ALIVE, SupervisorMove, SupervisorRow, SupervisorStatus, next_status
 from supervisor_core.storage.tables import REASON
 from supervisor_core.version import __version__
+from supervisor_core.workers.heartbeats.files import host_name
 from supervisor_core.workers.heartbeats.service import HeartbeatLoop
 from supervisor_core.workers.teams import TeamManager
-from supervisor_core.workers.worker import host_name
 
 HEARTBEAT_SECONDS = 30.0
 THREADS = 2

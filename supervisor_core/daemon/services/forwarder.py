@@ -17,7 +17,7 @@ from supervisor_core.storage.engine import CONNECT_SECONDS
 from supervisor_core.storage.ledger_file import SHARED_DATABASE
 from supervisor_core.storage.shared_database import SendResult, SharedDatabase, SharedDatabaseSender
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.host import Outage
+from supervisor_core.workers.conditions import Outage
 from supervisor_core.workers.context import DaemonContext
 
 TICK_SECONDS = 10.0

@@ -18,6 +18,7 @@ from supervisor_core.host.folder_watch import FolderWatch
 from supervisor_core.intake.inbox import FlagIntake
 from supervisor_core.jobs import results
 from supervisor_core.jobs import rows as jobs
+from supervisor_core.processes import children
 from supervisor_core.workers.context import DaemonContext
 
 WATCHED_POLL_SECONDS = 30.0
@@ -146,7 +147,7 @@ class QueueProcessor(Service):
             log.info("the drive can be used again", extra=LogEvent.DRIVE_BACK.extra())
         self._problem = problem
         has_more = results.deliver(host, self._parts.ledger) >= results.AT_ONCE or has_more
-        host.processes.reap()  # their workers tell of them
+        children.reap()  # their workers tell of them
         with_work = partial(jobs.workers_with_work, parallel=host.config.supervisor.parallel)
         return self._parts.ledger.read(with_work), has_more
 

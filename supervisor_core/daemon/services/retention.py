@@ -62,7 +62,7 @@ from supervisor_core.storage.outbox import APPROVAL_REQUEST, CARD, DETAILS
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import approvals, bakes, conditions, flips, jobs, outbox
-from supervisor_core.workers.conditions.rules import ALERTMANAGER, FLAPPING, WORKER, Condition
+from supervisor_core.workers.conditions import ALERTMANAGER, FLAPPING, WORKER, Condition
 from supervisor_core.workers.context import HostContext
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from supervisor_core.diagnosis.why.model import (
 from supervisor_core.diagnosis.why.rules import find_cause
 from supervisor_core.host.logging import excerpts
 from supervisor_core.jobs.model import FINAL, Job, JobState
-from supervisor_core.workers.conditions.rules import word_for
+from supervisor_core.workers.conditions import word_for
 from supervisor_core.workers.restarts.policy import run_in_words
 
 BEFORE, SINCE = 5, 3

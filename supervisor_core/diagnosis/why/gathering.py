@@ -50,13 +50,13 @@ from supervisor_core.storage import supervisors
 from supervisor_core.storage.audit.chain import AFFECTED, CONFIG_APPLIED, DAMAGED, details_of
 from supervisor_core.storage.audit.search import AuditFilter, cause_of, search
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Target
+from supervisor_core.workers.conditions import WORKER, Target
 from supervisor_core.workers.context import HostContext
 from supervisor_core.workers.health import Health, WorkerState
 from supervisor_core.workers.heartbeats.files import heartbeat_file
 from supervisor_core.workers.observation import DRIVE_SECONDS
 from supervisor_core.workers.output.runs import read_lines_of_run, run_in_question
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from supervisor_core.workers.restarts.history import read_history
 from supervisor_core.workers.restarts.policy import automatic_starts
 from supervisor_core.workers.status import WorkerStatus

@@ -37,7 +37,7 @@ from supervisor_core.fleet.rows import Origin, Position
 from supervisor_core.fleet.transport.connection import FleetConnection
 from supervisor_core.storage.audit.chain import LARGEST_ID
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
+from supervisor_core.workers.conditions import HOST_PARTS, WORKER, Condition, Reading, Target, TargetReading
 
 if TYPE_CHECKING:
     from supervisor_core.daemon.app import Application

@@ -45,7 +45,7 @@ from supervisor_core.storage.steps import Step, record, take
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import conditions, rolling_changes
 from supervisor_core.storage.tables import jobs as jobs_table
-from supervisor_core.workers.conditions.rules import FLAPPING, SUPERVISOR, WORKER, Condition
+from supervisor_core.workers.conditions import FLAPPING, SUPERVISOR, WORKER, Condition
 from supervisor_core.workers.status import brief
 
 US = Issuer("supervisor", "supervisor")

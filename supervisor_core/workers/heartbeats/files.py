@@ -1,11 +1,12 @@
-"""Heartbeat files on the drive, of workers and supervisors.
+"""The heartbeats of workers and supervisors: files on the drive, and rows of `workers_t` in the ledger.
 
-Calls on the drive's files may hang with it; call them through `Drive`.
+Calls on the files of the drive may hang with it; call them through `Drive`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,11 +18,17 @@ from supervisor_core.host import drive_files
 from supervisor_core.host.descriptors import UnreadableFileError
 from supervisor_core.host.files import MAX_JSON_BYTES, json_text, parse_json, read_json
 from supervisor_core.host.open_folder import OpenFolder
-from supervisor_core.workers.health import Health, Heartbeat, Verdict, WorkerState, read_heartbeat
+from supervisor_core.storage.ledger_file import SHARED_DATABASE
+from supervisor_core.workers.health import Heartbeat, read_heartbeat
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from supervisor_core.config.load import SupervisorConfig
     from supervisor_core.config.worker_settings import WorkerSettings
+    from supervisor_core.workers.context import HostContext
+    from supervisor_core.workers.status import WorkerStatus
+
 
 FILE_MODE = 0o640
 
@@ -78,13 +85,8 @@ def get_heartbeat_age_seconds(path: Path, now: datetime | None = None) -> float 
     return None if written is None else ((now or datetime.now(UTC)) - written).total_seconds()
 
 
-def last_beat(root: Path, state_folder: Path, worker_id: str) -> Heartbeat | None:
-    """The worker's heartbeat as a value, with the file's time if it has none itself."""
-    return last_beats(root, state_folder, [worker_id]).get(worker_id)
-
-
 def last_beats(root: Path, state_folder: Path, worker_ids: Sequence[str]) -> dict[str, Heartbeat]:
-    """The same for several workers; those without a heartbeat are missing. The folder is opened once."""
+    """The heartbeats of these workers, with the file's time if one has none itself; some may be missing."""
     beats: dict[str, Heartbeat] = {}
     with contextlib.suppress(FileNotFoundError), drive_files.open_folder(root, state_folder) as folder:
         for worker_id in worker_ids:
@@ -158,15 +160,110 @@ class SupervisorHeartbeat(NamedTuple):
         return f"{begin}{error}{end}"
 
 
+def host_name() -> str:
+    """The name of this host, as `socket.gethostname` has it."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import socket
+
+    return socket.gethostname()
+
+
 def row_name(worker_id: str) -> str:
     """The supervisor's own row in `workers_t`, which never overwrites the worker's."""
     return f"supervisor_{worker_id}"
 
 
-def in_words(state: WorkerState, verdict: Verdict, *, paused: bool) -> str:
-    """The state and health of a worker: `running, healthy` · `paused` · `stopped, missing`."""
-    if paused and state is WorkerState.STOPPED:
-        return "paused"
-    life = f"{state} and paused" if paused else str(state)
-    resting = verdict.fine and verdict.health is Health.UNKNOWN
-    return life if resting else f"{life}, {verdict.health}"
+WRITING_SECONDS = 5.0
+"""Shorter than the patience with a call to the drive."""
+
+HOSTNAME, STATUS = 255, 64
+"""The characters of the columns; a worker may write anything."""
+
+_UPSERT = """
+INSERT INTO workers_t (worker_id, last_heartbeat_at, pid, hostname, status, poll_seconds, status_summary)
+VALUES (:worker_id, :last_heartbeat_at, :pid, :hostname, :status, :poll_seconds, :status_summary)
+ON CONFLICT (worker_id) DO UPDATE SET
+  last_heartbeat_at = excluded.last_heartbeat_at, pid = excluded.pid, hostname = excluded.hostname,
+  status = excluded.status, poll_seconds = excluded.poll_seconds, status_summary = excluded.status_summary
+"""
+
+
+_ORDER_SENDING = f"""
+INSERT INTO outbox_t (kind, subject, state, version, payload_json, attempts, created_at, due_at)
+VALUES ('{SHARED_DATABASE}', :subject, 'pending', 1, '{{}}', 0, :now, :now)
+ON CONFLICT (kind, subject) DO UPDATE SET
+  state = 'pending', version = outbox_t.version + 1, attempts = 0, due_at = excluded.due_at
+"""  # noqa: S608 (the kind is ours)
+
+
+def put_row(
+    connection: Connection,
+    name: str,
+    at: datetime | None,
+    *,
+    pid: int | None,
+    hostname: str,
+    status: str,
+    summary: str,
+    poll_seconds: float | None = None,
+) -> None:
+    """Insert or update one row of `workers_t`, in the caller's transaction on the ledger. Long texts are cut."""
+    values = {
+        "worker_id": name,
+        "last_heartbeat_at": to_text(at) if at else None,
+        "pid": pid,
+        "hostname": one_line(hostname, HOSTNAME),
+        "status": one_line(status, STATUS),
+        "poll_seconds": poll_seconds,
+        "status_summary": one_line(summary, LONGEST_SUMMARY),
+    }
+    connection.exec_driver_sql(_UPSERT, values)
+
+
+def report_supervisor_heartbeat_to_database(
+    connection: Connection, heartbeat: SupervisorHeartbeat, *, pid: int, hostname: str
+) -> None:
+    """Insert or update the row of a worker's supervisor, in the caller's transaction on the ledger."""
+    name, status = row_name(heartbeat.worker_id), "ok" if heartbeat.success else "error"
+    put_row(connection, name, heartbeat.at, pid=pid, hostname=hostname, status=status, summary=heartbeat.summary())
+
+
+def write_heartbeat_files(host: HostContext, heartbeats: Sequence[SupervisorHeartbeat]) -> None:
+    """Replace the supervisor's heartbeat files of these workers; `DriveUnavailable` if the drive doesn't respond.
+
+    An `OSError` about one file is raised after the others are written. If a slow drive leaves no time for the last
+    ones, they are written the next time.
+    """
+    folder, mode = host.config.folder("state"), host.config.nas.file_mode
+    files = [
+        (supervisor_heartbeat_path(folder, heartbeat.worker_id).name, json_text(heartbeat.as_json()).encode())
+        for heartbeat in heartbeats
+    ]
+    host.drive.make_folder(folder)
+    errors = host.drive.call(drive_files.write_all, host.drive.root, folder, files, mode, WRITING_SECONDS)
+    if error := next(filter(None, errors), None):
+        raise error
+
+
+def write_heartbeat_rows(
+    connection: Connection, heartbeat: SupervisorHeartbeat, status: WorkerStatus | None, *, shares: bool
+) -> None:
+    """Write the supervisor's row and the worker's row with its last heartbeat, in the caller's transaction. `shares`:
+    they also go to the shared database, where only the newest of each worker matters."""
+    report_supervisor_heartbeat_to_database(connection, heartbeat, pid=os.getpid(), hostname=host_name())
+    names = [row_name(heartbeat.worker_id)]
+    if status is not None and (beat := status.heartbeat) is not None:
+        put_row(
+            connection,
+            heartbeat.worker_id,
+            beat.at,
+            pid=beat.pid,
+            hostname=beat.hostname,
+            status=beat.status,
+            summary=f"{status.in_words()}: {status.verdict.reason}",
+            poll_seconds=beat.poll_seconds,
+        )
+        names.append(heartbeat.worker_id)
+    for name in names if shares else ():
+        connection.exec_driver_sql(_ORDER_SENDING, {"subject": f"workers_t/{name}", "now": to_text(heartbeat.at)})

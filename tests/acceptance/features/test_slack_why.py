@@ -15,7 +15,7 @@ import pytest
 from slack_playground import Playground
 from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import demo_command
 from tests.support.slack.slack_home import ACCESS, SlackHome, a_slack_home, started

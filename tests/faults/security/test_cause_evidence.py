@@ -13,7 +13,7 @@ import pytest
 from bot.views.cards.alert import AlertDetails, alert_card
 from supervisor_core.alerts.rules import Alert
 from supervisor_core.diagnosis.why.evidence import Weight, evidence
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 from supervisor_core.workers.restarts.policy import WorkerRun
 from tests.support.code.checkout_homes import CodeHome, code_worker, watcher
 from tests.support.code.commits import straight

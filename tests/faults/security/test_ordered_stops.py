@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from slack_playground import Playground
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from tests.support.code.commits import straight
 from tests.support.programs.armed import armed
 from tests.support.slack.code_homes import CodeInSlack, a_code_home_in_slack

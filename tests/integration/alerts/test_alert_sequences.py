@@ -17,7 +17,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping.rules import GATHER
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState, Reason
-from supervisor_core.workers.conditions.rules import FLAPPING, WORKER, Condition, Severity, Target
+from supervisor_core.workers.conditions import FLAPPING, WORKER, Condition, Severity, Target
 from supervisor_core.workers.health import WorkerState
 from tests.support.alerts.alert_service import AlertDesk
 from tests.support.sampling import examples

@@ -16,7 +16,7 @@ from supervisor_core.alerts import rows as alerts
 from supervisor_core.alerts.grouping.rules import STORM
 from supervisor_core.alerts.rules import LIVE, Alert, AlertState
 from supervisor_core.storage import outbox
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.sampling import examples
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.alerts.rules import AlertState
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk

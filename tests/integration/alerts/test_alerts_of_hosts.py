@@ -11,7 +11,7 @@ import pytest
 
 from bot.outbound.content import alert_details
 from bot.views.cards.alert import alert_card
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     DRIVE,
     SUPERVISOR,
     WORKER,

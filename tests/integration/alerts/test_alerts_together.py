@@ -13,7 +13,7 @@ from supervisor_core.alerts.outside.documents import WEBHOOK
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.daemon.services.retention import RETENTIONS, delete_rows
 from supervisor_core.storage import outbox, tables
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 NAMES = [f"W{number}" for number in range(1, 10)]

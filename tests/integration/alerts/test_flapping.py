@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor_core.alerts.rules import Alert, AlertState
-from supervisor_core.workers.conditions.rules import FLAPPING, Severity, Target
+from supervisor_core.workers.conditions import FLAPPING, Severity, Target
 from supervisor_core.workers.health import WorkerState
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 from tests.support.storage.ledger_rows import alerts_of

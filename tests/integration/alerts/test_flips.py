@@ -12,7 +12,7 @@ from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import ConditionChange, condition_spans, uptime
 from supervisor_core.storage import schema
 from supervisor_core.storage.engine import shared_engine
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 
 HOST = "OrionHost"
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)

@@ -19,13 +19,13 @@ from supervisor_core.commands.command import Outcome
 from supervisor_core.common.service import Blocking
 from supervisor_core.jobs import rows as jobs
 from supervisor_core.storage.steps import take
-from supervisor_core.workers.conditions.host import Outage
-from supervisor_core.workers.conditions.rules import (
+from supervisor_core.workers.conditions import (
     COMMAND,
     DATABASE,
     LINK,
     SUPERVISOR,
     Condition,
+    Outage,
     Target,
     TargetReading,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression import rows as suppressions
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
-from supervisor_core.workers.conditions.rules import Condition, Reading, Target
+from supervisor_core.workers.conditions import Condition, Reading, Target
 from tests.support.alerts.alert_service import AlertDesk, an_alert_desk
 
 NIGHT = {"from": "22:00", "to": "07:00", "zone": "Europe/Berlin"}  # in winter, 21:00 to 06:00 UTC

@@ -15,6 +15,7 @@ import pytest
 
 from supervisor_core.host.process_facts.facts import ProcessIdentity
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
+from supervisor_core.processes import children
 from supervisor_core.processes.finding import scan_processes
 from supervisor_core.processes.launch import LaunchSpec
 from supervisor_core.processes.manager import HostProcesses
@@ -62,7 +63,7 @@ class Demo:
         for identity in left:
             send(identity, KILL)
         assert wait_ended(left, 10) == ()
-        self.door.reap()
+        children.reap()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ from supervisor_core.storage.audit import chain
 from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Target
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.restarts.history import RestartHistory
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason

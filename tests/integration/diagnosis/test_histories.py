@@ -13,7 +13,7 @@ from supervisor_core.config.load import load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.diagnosis.history import MOST, histories
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from tests.support.alerts.condition_changes import flip_to, hours
 from tests.support.homes import Home, a_home, demo_command
 

@@ -27,7 +27,7 @@ from supervisor_core.storage.audit.chain import AuditEntry
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.steps import take
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Target
 from tests.support.storage.ledger_rows import a_new_job, do_job, go_on, note_audit, opened
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)

@@ -39,7 +39,7 @@ from supervisor_core.jobs.rows import recent
 from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import LINK, Condition, TargetReading
+from supervisor_core.workers.conditions import LINK, Condition, TargetReading
 from tests.support.daemon.fleets import a_hub_daemon
 from tests.support.intake.approvals import ANNA, Desk
 

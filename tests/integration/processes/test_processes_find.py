@@ -18,6 +18,7 @@ from supervisor_core.host.process_facts import identity as process_identity
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, Liveness, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import send, wait_ended
+from supervisor_core.processes import children
 from supervisor_core.processes.finding import Presence, scan_processes
 from supervisor_core.processes.manager import HostProcesses
 from supervisor_core.processes.records import (
@@ -222,7 +223,7 @@ def test_a_zombie_is_not_alive(home: Home) -> None:
     wait_until(lambda: state(identity) is Liveness.ZOMBIE, message="the end of a worker that nobody has reaped")
     assert home.door.find(ID).presence is Presence.STOPPED
     assert home.door.wait_exit(identity, 0)
-    home.door.reap()
+    children.reap()
     assert home.door.exit_code(identity) == 0
     assert state(identity) is Liveness.GONE
 

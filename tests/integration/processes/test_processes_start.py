@@ -16,6 +16,7 @@ from supervisor_core.host.locks import FileLock
 from supervisor_core.host.process_facts.facts import GENERATION_VARIABLE, ProcessIdentity
 from supervisor_core.host.process_facts.identity import identify, state
 from supervisor_core.host.process_facts.signals import KILL, send, wait_ended
+from supervisor_core.processes import children
 from supervisor_core.processes.finding import Presence, scan_processes
 from supervisor_core.processes.launch import LaunchError, LaunchSpec
 from supervisor_core.processes.manager import HostProcesses
@@ -95,7 +96,7 @@ class Home:
         for identity in left:
             send(identity, KILL)
         assert wait_ended(left, 10) == ()
-        self.door.reap()
+        children.reap()
 
 
 @pytest.fixture

@@ -12,8 +12,11 @@ from sqlalchemy import Connection, select
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.storage.tables import workers
-from supervisor_core.workers.heartbeats.files import SupervisorHeartbeat
-from supervisor_core.workers.heartbeats.writer import put_row, report_supervisor_heartbeat_to_database
+from supervisor_core.workers.heartbeats.files import (
+    SupervisorHeartbeat,
+    put_row,
+    report_supervisor_heartbeat_to_database,
+)
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 SAID = SupervisorHeartbeat("TestHost", "OrionMX", NOW, True, None, ("pause",), "paused")

@@ -10,7 +10,7 @@ import pytest
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.workers.restarts.limits import WINDOW, TooManyStarts, note_start, recent
+from supervisor_core.workers.restarts.history import WINDOW, TooManyStarts, note_start, read_starts, write_starts
 from tests.support.homes import a_home, demo_command
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
@@ -79,8 +79,11 @@ def test_with_a_limit_of_0_no_pass_starts_it(tmp_path: Path) -> None:
         note_start(config.state_dir, worker, NOW)
 
 
-def test_a_clock_that_was_ahead_holds_nothing_up_once_it_is_right() -> None:
-    assert recent([NOW + timedelta(days=365), NOW, NOW - WINDOW], NOW) == [NOW]
+def test_a_clock_that_was_ahead_holds_nothing_up_once_it_is_right(tmp_path: Path) -> None:
+    config, worker = configured(tmp_path / "host", 2)
+    write_starts(config.state_dir, "OrionMX", [NOW + timedelta(days=365), NOW - MINUTE, NOW - WINDOW])
+    note_start(config.state_dir, worker, NOW)
+    assert read_starts(config.state_dir, "OrionMX") == [NOW - MINUTE, NOW]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"starts": 7}', b'{"starts": [null, "soon", "2026-02-05"]}'])

@@ -20,9 +20,8 @@ from supervisor_core.daemon.environment import opened_ledger
 from supervisor_core.storage.store import Ledger
 from supervisor_core.workers.context import DaemonContext, HostContext, open_doors
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.heartbeats.files import supervisor_heartbeat_path
+from supervisor_core.workers.heartbeats.files import supervisor_heartbeat_path, write_heartbeat_rows
 from supervisor_core.workers.heartbeats.service import HeartbeatService
-from supervisor_core.workers.heartbeats.writer import write_heartbeat_rows
 from supervisor_core.workers.observation import observe_workers
 from supervisor_core.workers.status import WorkerStatus
 from tests.support.daemon.worker_statuses import worker_status

@@ -11,8 +11,9 @@ import pytest
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.processes.launch import LaunchError
 from supervisor_core.processes.manager import HostProcesses
+from supervisor_core.processes.output.files import output_path
 from supervisor_core.workers.context import open_doors
-from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully, worker_log
+from supervisor_core.workers.worker import check_watcher_process, start_watcher, stop_watcher_gracefully
 from tests.support.processes.fake_processes import FakeProcesses
 from tests.support.processes.worker_outputs import without_start_lines
 
@@ -39,7 +40,7 @@ def configured(home: Path, command: str, grace: float = 0.1) -> SupervisorConfig
 def test_one_that_dies_at_once_is_a_failure_with_its_last_words(home: Path) -> None:
     config = configured(home, '[sh, -c, "echo before; echo no such table >&2; exit 3"]', grace=5)
     worker = config.worker("OrionMX")
-    log = worker_log(config, worker)
+    log = output_path(config.state_dir, worker.id)
     log.parent.mkdir(parents=True)
     log.write_text("from an earlier life\n")
     with pytest.raises(LaunchError) as caught:
@@ -67,7 +68,7 @@ def test_a_worker_gets_no_environment_but_its_own_and_the_harmless(home: Path, m
     config = configured(home, "[sh, -c, 'env; exec sleep 100']")
     worker, processes = config.worker("OrionMX"), HostProcesses(config.state_dir)
     start_watcher(open_doors(config), worker)
-    environ = without_start_lines(worker_log(config, worker).read_text())
+    environ = without_start_lines(output_path(config.state_dir, worker.id).read_text())
     names = {line.partition("=")[0] for line in environ.splitlines()}
     assert names <= {"PATH", "PWD", "SHLVL", "OLDPWD", "_", "SUPERVISOR_GENERATION"}
     assert stop_watcher_gracefully(processes, worker).stopped

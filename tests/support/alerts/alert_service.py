@@ -33,7 +33,7 @@ from supervisor_core.storage import outbox
 from supervisor_core.storage.audit.search import AuditFilter, search
 from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Reading, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Reading, Target
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.status import WorkerStatus

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from supervisor_core.alerts import flips
 from supervisor_core.alerts.flips import ConditionChange
 from supervisor_core.storage.store import Ledger
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Target
 
 
 def flip_to(ledger: Ledger, supervisor_id: str, worker_id: str, *changes: tuple[datetime, Condition]) -> None:

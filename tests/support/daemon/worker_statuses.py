@@ -11,7 +11,7 @@ from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.processes.records import RUNNING, WorkerRecord
 from supervisor_core.workers.health import WorkerState
 from supervisor_core.workers.pauses import Pause
-from supervisor_core.workers.restarts.limits import Quarantine
+from supervisor_core.workers.restarts.history import Quarantine
 from supervisor_core.workers.status import ProcessEnd, WorkerStatus
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from supervisor_core.alerts.flips import Flip, condition_spans, uptime
 from supervisor_core.commands.command import Issuer
 from supervisor_core.diagnosis.history import History, Mark
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Target
 
 UNTIL = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 ANNA, NIGHTLY = Issuer("slack:T1/U0ANNA", "Anna"), Issuer("schedule:nightly", "nightly")

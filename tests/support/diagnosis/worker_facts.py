@@ -11,7 +11,7 @@ from supervisor_core.code.watch.rules import BakeState
 from supervisor_core.commands.command import Issuer, Outcome
 from supervisor_core.diagnosis.why.model import Disk, KnownPause, RecentChange, RecentConfiguration, WorkerFacts
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Target
 from supervisor_core.workers.health import Health, Heartbeat, WorkerState
 from supervisor_core.workers.restarts.policy import WorkerRun
 from tests.support.daemon.worker_statuses import worker_status

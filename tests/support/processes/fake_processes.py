@@ -202,9 +202,6 @@ class FakeProcesses(HostProcesses):
         del self._workers[worker_id]
         return StopReport(worker_id, ending, seconds, self.exit_code(worker.identity), tuple(killed))
 
-    def reap(self) -> None:
-        """Nothing to do."""
-
     def take_exits(self) -> list[tuple[ProcessIdentity, int]]:
         """The exits since the last time."""
         news, self._news = self._news, []

@@ -16,7 +16,7 @@ from supervisor_core.storage.ledger_file import LEDGER_FILE
 from supervisor_core.storage.steps import PENDING
 from supervisor_core.storage.store import Ledger
 from supervisor_core.storage.tables import alerts, outbox
-from supervisor_core.workers.conditions.rules import Target
+from supervisor_core.workers.conditions import Target
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 HOST = "TestHost"

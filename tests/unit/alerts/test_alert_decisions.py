@@ -23,7 +23,7 @@ from supervisor_core.alerts.rules import (
 )
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.commands.command import Issuer
-from supervisor_core.workers.conditions.rules import Condition, Reading, Target
+from supervisor_core.workers.conditions import Condition, Reading, Target
 from tests.support.sampling import examples
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)

@@ -16,7 +16,7 @@ from supervisor_core.alerts.incoming import (
     PayloadError,
     parse_payload,
 )
-from supervisor_core.workers.conditions.rules import Severity
+from supervisor_core.workers.conditions import Severity
 
 NOW = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 ALERT: dict[str, Any] = {

@@ -15,7 +15,7 @@ from supervisor_core.alerts.outside.transport import (
 )
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.host.web import is_same_host
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 
 NOW = datetime(2026, 2, 5, 9, 0, tzinfo=UTC)
 DOWN = Alert(

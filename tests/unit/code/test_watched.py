@@ -11,7 +11,7 @@ import pytest
 from supervisor_core.code.watch.rules import Bake, BakeState, WatchedWorker, judge
 from supervisor_core.daemon.status import watched_workers
 from supervisor_core.workers.health import WorkerState
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from tests.support.daemon.reconciliation import World, a_world, until
 
 W = WorkerState

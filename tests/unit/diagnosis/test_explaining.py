@@ -25,7 +25,7 @@ from supervisor_core.commands.phrases import plain
 from supervisor_core.common.text import flatten
 from supervisor_core.diagnosis.why.explanation import explain
 from supervisor_core.diagnosis.why.model import Cause, KnownPause
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from supervisor_core.workers.health import Heartbeat, WorkerState
 from tests.support.diagnosis.worker_facts import (
     ANNA,

@@ -23,7 +23,7 @@ from supervisor_core.commands.command import Issuer
 from supervisor_core.commands.phrases import plain
 from supervisor_core.common.errors import CommandText, Identifier
 from supervisor_core.diagnosis.history import History, history_text, percent, slice_colors
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from tests.support.diagnosis.histories import (
     UNTIL,
     deploy_and_rollback,

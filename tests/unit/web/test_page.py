@@ -18,7 +18,7 @@ from supervisor_core.common.times import with_countdown
 from supervisor_core.jobs.model import CommandSummary
 from supervisor_core.web.facts import LedgerFacts, WebFacts
 from supervisor_core.web.page import page
-from supervisor_core.workers.conditions.rules import WORKER, Condition, Severity, Target
+from supervisor_core.workers.conditions import WORKER, Condition, Severity, Target
 
 NOW = datetime(2026, 11, 19, 12, tzinfo=UTC)
 WELL: dict[str, Any] = {

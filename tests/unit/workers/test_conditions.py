@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor_core.common.times import with_countdown
-from supervisor_core.workers.conditions.rules import Condition, changes_at, read_condition
+from supervisor_core.workers.conditions import Condition, changes_at, read_condition
 from supervisor_core.workers.health import Heartbeat, WorkerState, health
 from supervisor_core.workers.restarts.policy import Next, RestartDecision, RestartReason
 from supervisor_core.workers.status import WorkerStatus

@@ -15,7 +15,6 @@ from supervisor_core.workers.health import (
     Health,
     Heartbeat,
     WorkerState,
-    hangs,
     health,
     is_watcher_healthy,
     read_heartbeat,
@@ -364,10 +363,10 @@ def test_a_running_worker_that_does_nothing_hangs_and_one_that_is_paused_or_unkn
         (running(probe_failing="its probe x fails", max_age_seconds=0), "its probe x fails"),
         (running(heartbeat=beat(-100), probe_failing="its probe x fails"), "its probe x fails"),
     ):
-        assert words in hangs(seen, NOW)
-        assert hangs(replace(seen, pause=Pause()), NOW) == ""
+        assert words in seen.hangs
+        assert replace(seen, pause=Pause()).hangs == ""
         for state in WorkerState:
-            assert state is WorkerState.RUNNING or hangs(replace(seen, state=state), NOW) == ""
+            assert state is WorkerState.RUNNING or replace(seen, state=state).hangs == ""
     for seen in (
         running(),
         running(heartbeat=None, max_age_seconds=0),
@@ -379,12 +378,12 @@ def test_a_running_worker_that_does_nothing_hangs_and_one_that_is_paused_or_unkn
         running(heartbeat=beat(400), heartbeat_known=False),
         running(heartbeat_known=False, probe_failing="its probe x fails"),
     ):
-        assert hangs(seen, NOW) == ""
+        assert seen.hangs == ""
 
 
 @given(SIGHTS)
 def test_what_is_hung_runs_is_not_paused_and_is_not_well(seen: WorkerStatus) -> None:
-    if hangs(seen, NOW):
+    if seen.hangs:
         assert seen.state is WorkerState.RUNNING
         assert not seen.paused
         assert not health(seen, NOW).fine

@@ -6,9 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from supervisor_core.config.worker_settings import WorkerSettings
+from supervisor_core.processes.finding import FoundWorker, Presence
 from supervisor_core.storage.tables import STATUS_SUMMARY
-from supervisor_core.workers.health import Health, Verdict, WorkerState
-from supervisor_core.workers.heartbeats.files import LONGEST_SUMMARY, SupervisorHeartbeat, in_words
+from supervisor_core.workers.health import WorkerState
+from supervisor_core.workers.heartbeats.files import LONGEST_SUMMARY, SupervisorHeartbeat
+from supervisor_core.workers.pauses import Pause
+from supervisor_core.workers.status import WorkerStatus
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
 
@@ -53,19 +57,17 @@ def test_it_fits_its_column_whatever_was_wrong_and_the_state_stays(much: str) ->
 
 
 @pytest.mark.parametrize(
-    ("state", "health", "fine", "paused", "words"),
+    ("state", "max_age", "pause", "words"),
     [
-        (WorkerState.RUNNING, Health.HEALTHY, True, False, "running, healthy"),
-        (WorkerState.RUNNING, Health.STALE, False, False, "running, stale"),
-        (WorkerState.RUNNING, Health.HEALTHY, True, True, "running and paused, healthy"),
-        (WorkerState.STOPPED, Health.UNKNOWN, True, True, "paused"),
-        (WorkerState.STOPPED, Health.UNKNOWN, True, False, "stopped"),
-        (WorkerState.STOPPED, Health.MISSING, False, False, "stopped, missing"),
-        (WorkerState.STARTING, Health.UNKNOWN, True, False, "starting"),
-        (WorkerState.STUCK, Health.UNKNOWN, False, False, "stuck, unknown"),
+        (WorkerState.RUNNING, 0, None, "running, healthy"),
+        (WorkerState.RUNNING, 60, None, "running, missing"),
+        (WorkerState.RUNNING, 0, Pause(), "running and paused, healthy"),
+        (WorkerState.STOPPED, 0, Pause(), "paused"),
+        (WorkerState.STOPPED, 0, None, "stopped, missing"),
+        (WorkerState.STARTING, 0, None, "starting"),
+        (WorkerState.STUCK, 0, None, "stuck, unknown"),
     ],
 )
-def test_how_a_worker_is_in_a_word_or_two(
-    state: WorkerState, health: Health, fine: bool, paused: bool, words: str
-) -> None:
-    assert in_words(state, Verdict(health, "", fine), paused=paused) == words
+def test_state_and_health_in_a_word_or_two(state: WorkerState, max_age: float, pause: Pause | None, words: str) -> None:
+    worker = WorkerSettings(command=("",), heartbeat_max_age_seconds=max_age)
+    assert WorkerStatus(worker, NOW, state, FoundWorker("", Presence.STOPPED), pause).in_words() == words

@@ -6,8 +6,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from supervisor_core.workers.conditions.host import GIB, DiskSpace, HostFacts, InterruptedCommand, Outage, read_host
-from supervisor_core.workers.conditions.rules import Condition, Reading, Target
+from supervisor_core.workers.conditions import (
+    GIB,
+    Condition,
+    DiskSpace,
+    HostFacts,
+    InterruptedCommand,
+    Outage,
+    Reading,
+    Target,
+    read_host,
+)
 
 NOW = datetime(2026, 2, 5, 12, tzinfo=UTC)
 FACTS = HostFacts("Host", NOW)
@@ -62,7 +71,7 @@ def test_a_command_that_was_cut_off_is_asked_about_for_a_day_or_until_somebody_h
     cut = InterruptedCommand("North", "update_code (t1): it was interrupted", NOW - timedelta(hours=23))
     assert seen(cut_off=[cut])[COMMAND] == Reading(Condition.INTERRUPTED, cut.words, cut.at)
     asked = {COMMAND: Condition.INTERRUPTED}
-    for over in (cut._replace(at=NOW - timedelta(days=1)), cut._replace(seen_to=True)):
+    for over in (cut._replace(at=NOW - timedelta(days=1)), cut._replace(acknowledged=True)):
         assert COMMAND not in seen(cut_off=[over]), "nobody was asked"
         assert seen(cut_off=[over], known=asked)[COMMAND].condition is Condition.WELL
     assert seen(known=asked)[COMMAND].condition is Condition.WELL

@@ -176,7 +176,7 @@ def test_a_daemon_that_was_killed_before_it_told_tells_at_its_next_start(desk: A
 
 
 def _target(fingerprint: str) -> Any:
-    from supervisor_core.workers.conditions.rules import ALERTMANAGER, Target
+    from supervisor_core.workers.conditions import ALERTMANAGER, Target
 
     return Target(ALERTMANAGER, fingerprint)
 

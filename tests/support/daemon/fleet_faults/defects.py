@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import permutations
 
 from supervisor_core.commands.definitions import Tier
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from tests.support.daemon.fleet_faults.records import FleetRecord, LedgerRecord, Row
 
 Plant = Callable[[FleetRecord], FleetRecord]

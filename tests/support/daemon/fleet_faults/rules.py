@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.jobs.model import FINAL, NOT_BEGUN
 from supervisor_core.storage.audit.chain import GENESIS, damage_of
-from supervisor_core.workers.conditions.rules import Condition
+from supervisor_core.workers.conditions import Condition
 from tests.support.daemon.fleet_faults.effects import explained
 from tests.support.daemon.fleet_faults.records import Fault, FleetRecord, LedgerRecord, Row
 

@@ -28,7 +28,7 @@ from supervisor_core.alerts.grouping.rules import AlertMembers, after_members, d
 from supervisor_core.alerts.rules import Alert, AlertState, Reason
 from supervisor_core.alerts.suppression.rows import Hush, Suppression
 from supervisor_core.commands.command import Issuer, Outcome
-from supervisor_core.workers.conditions.rules import Condition, Target
+from supervisor_core.workers.conditions import Condition, Target
 from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_cards import job
 

@@ -14,7 +14,7 @@ from slack_playground.blockkit.messages import check_message
 from supervisor_core.alerts.flips import Uptime
 from supervisor_core.alerts.rules import AlertState
 from supervisor_core.alerts.suppression.rows import CONFIGURATION, EVERYTHING, Hush
-from supervisor_core.workers.conditions.rules import FLAPPING, Condition, Severity, Target
+from supervisor_core.workers.conditions import FLAPPING, Condition, Severity, Target
 from tests.support.golden import are_as_last_seen
 from tests.unit.bot.views.test_alert_cards import DOWN, HOSTILE, HOUR, NOW, OVER, SEEN, hush, told
 

@@ -15,7 +15,7 @@ from supervisor_core.code.checkout_lock import checkout_for
 from supervisor_core.commands.command import Issuer
 from supervisor_core.common.events import EventType
 from supervisor_core.jobs.model import Job, JobState
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from supervisor_core.workers.restarts.history import RestartHistory
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 

@@ -19,7 +19,7 @@ from supervisor_core.daemon.handlers import HANDLERS
 from supervisor_core.daemon.orphans import refuse_orphaned_jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.workers.context import DaemonContext, HostContext
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from tests.support.daemon.reconciliation import World, a_world, until
 from tests.support.processes.crashing_worker import HOUR_SECONDS, given_up, ruled
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from supervisor_core.workers.restarts import limits as starts
+from supervisor_core.workers.restarts import history as starts
 from supervisor_core.workers.restarts.history import RestartHistory
 from tests.support.daemon.reconciliation import World, a_world, until
 from tests.support.processes.crashing_worker import (

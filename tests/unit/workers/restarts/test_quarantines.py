@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor_core.workers.restarts import limits as starts
-from supervisor_core.workers.restarts.limits import LONGEST, Quarantine, Quarantines
+from supervisor_core.workers.restarts import history as starts
+from supervisor_core.workers.restarts.history import LONGEST, Quarantine, Quarantines
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, 234567, tzinfo=UTC)
 

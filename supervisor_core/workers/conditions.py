@@ -1,4 +1,4 @@
-"""The condition of a worker or of a part of its host, decided purely, with its true beginning.
+"""The conditions of workers and of the parts of their host, decided purely, each with its true beginning.
 
 An observation without information (a worker is started or stopped on purpose, the drive is away) gives no condition,
 and the previous one holds.
@@ -6,8 +6,8 @@ and the previous one holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -288,3 +288,133 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     held_until = since + timedelta(seconds=DECIDING_SECONDS if short else HEALING_SECONDS)
     words = (status.end and status.end.words) or "its process is gone"
     return Reading(Condition.DOWN, words, since, held_until, healing=True)
+
+
+GIB = 1024**3
+
+LOW_PERCENT, LOW_BYTES = 5.0, 20 * GIB
+"""The disk is nearly full below both: 5 % of a large disk is room for months, and 20 GiB of a small one nearly all."""
+
+LEAST_BYTES = GIB // 2
+"""Any disk is nearly full below this: one update with its packages, and a day of logs."""
+
+ENOUGH_AGAIN = 1.25
+"""The free space must exceed the limit by this factor to recover, so that an alert doesn't flap."""
+
+SKEWED_LEAST, SKEWED_SHARE = 2, 0.5
+"""If one worker's heartbeat is in the future, its code is wrong; if half of them are, the host's clock is."""
+
+INTERRUPTED_FOR = timedelta(days=1)
+"""The time for which an interrupted command is reported, unless somebody acknowledges it."""
+
+
+class DiskSpace(NamedTuple):
+    free: int
+    total: int
+
+
+class Outage(NamedTuple):
+    """A problem in words, and its beginning."""
+
+    words: str
+    since: datetime
+
+
+class InterruptedCommand(NamedTuple):
+    worker_id: str
+    words: str
+    at: datetime
+    acknowledged: bool = False
+    """True if somebody has acknowledged it, or its day has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """An observation of a host. A part that could not be observed is None, and its last condition holds."""
+
+    host: str
+    at: datetime
+    drive: Outage | None = None
+    drive_room: DiskSpace | None = None
+    disk_room: DiskSpace | None = None
+    disk: str = ""
+    shared_database: bool = False
+    """True if one is configured."""
+    database: Outage | None = None
+    running: int = 0
+    skewed: Collection[str] = ()
+    cut_off: Collection[InterruptedCommand] = ()
+    silent: Mapping[str, str | None] | None = None
+    """Other supervisors that are unresponsive, each with a description. Empty: it responds. None: not heard yet, so its
+    last condition holds."""
+    known: Mapping[Target, Condition] = field(default_factory=dict)
+
+
+def read_host(facts: HostFacts) -> list[TargetReading]:
+    host, at = facts.host, facts.at
+    was_low = {kind: facts.known.get(Target(kind, host)) is Condition.DISK_LOW for kind in (DRIVE, DISK)}
+    drive = Reading(Condition.WELL, "the drive responds", at)
+    if facts.drive is not None:  # being unreachable is worse than being full
+        drive = Reading(Condition.DRIVE_UNREACHABLE, facts.drive.words, facts.drive.since)
+    elif facts.drive_room is not None:
+        drive = _disk(facts.drive_room, "the drive", at, low=was_low[DRIVE])
+    readings = [TargetReading(Target(DRIVE, host), drive)]
+    if facts.disk_room is not None:
+        reading = _disk(facts.disk_room, facts.disk, at, low=was_low[DISK])
+        readings.append(TargetReading(Target(DISK, host), reading))
+    if facts.shared_database:
+        away = facts.database
+        well = Reading(Condition.WELL, "the shared database responds", at)
+        reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
+        readings.append(TargetReading(Target(DATABASE, host), reading))
+    skewed = len(facts.skewed)
+    clock = Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", at)
+    if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
+        words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
+        clock = Reading(Condition.CLOCK_SKEW, words, at)
+    readings.append(TargetReading(Target(CLOCK, host), clock))
+    return readings + _read_commands_and_supervisors(facts)
+
+
+def is_skewed(status: WorkerStatus) -> bool:
+    return status.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and status.heartbeat_known
+
+
+def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
+    factor = ENOUGH_AGAIN if low else 1.0
+    percent = 100.0 * room.free / room.total if room.total else 0.0
+    little = percent < LOW_PERCENT * factor and room.free < LOW_BYTES * factor
+    if little or room.free < LEAST_BYTES * factor:
+        words = f"only {room.free / GIB:.1f} of {room.total / GIB:.1f} GiB free ({where}); free up space"
+        return Reading(Condition.DISK_LOW, words, at)
+    return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB free", at)
+
+
+def _read_commands_and_supervisors(facts: HostFacts) -> list[TargetReading]:
+    """The readings of interrupted commands and other supervisors, without those that were well and still are."""
+    at = facts.at
+    old = Reading(Condition.WELL, "more than a day ago", at)
+    others = {target: old for target in facts.known if target.kind == COMMAND}
+    for command in facts.cut_off:
+        reading = old
+        if command.acknowledged:
+            reading = Reading(Condition.WELL, "acknowledged", at)
+        elif command.at + INTERRUPTED_FOR > at:
+            reading = Reading(Condition.INTERRUPTED, command.words, command.at)
+        others[Target(COMMAND, command.worker_id)] = reading
+    if facts.silent is not None:
+        for target in facts.known:
+            if target.kind == SUPERVISOR and target.id not in facts.silent:
+                reason = "it sends heartbeats again, or was stopped or removed"
+                others[target] = Reading(Condition.WELL, reason, at)
+        for name, words in sorted(facts.silent.items()):
+            target = Target(SUPERVISOR, name)
+            if words:
+                others[target] = Reading(Condition.SUPERVISOR_SILENT, words, at)
+            elif words is not None and target in facts.known:
+                others[target] = Reading(Condition.WELL, "it responds again", at)
+    return [
+        TargetReading(target, reading)
+        for target, reading in others.items()
+        if not (reading.condition.fine and facts.known.get(target, Condition.WELL).fine)
+    ]

@@ -1,1 +1,0 @@
-"""Conditions of workers and of parts of the host, with their beginnings."""
