@@ -405,8 +405,7 @@ def _read_commands_and_supervisors(facts: HostFacts) -> list[TargetReading]:
     if facts.silent is not None:
         for target in facts.known:
             if target.kind == SUPERVISOR and target.id not in facts.silent:
-                reason = "it sends heartbeats again, or was stopped or removed"
-                others[target] = Reading(Condition.WELL, reason, at)
+                others[target] = Reading(Condition.WELL, "it sends heartbeats again, or was stopped or removed", at)
         for name, reason in sorted(facts.silent.items()):
             target = Target(SUPERVISOR, name)
             if reason:

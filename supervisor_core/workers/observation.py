@@ -109,11 +109,6 @@ def observe_workers(
             inactive_reason = "not enabled in the configuration"
         else:
             inactive_reason = "quarantined in the configuration" if configured.quarantined else ""
-        started_at = None
-        if observed.record and observed.record.started_at:
-            started_at = datetime.fromisoformat(observed.record.started_at)
-        elif observed.identity:  # by the kernel, if the starter ended before recording it
-            started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(observed.identity.start))
         frozen = observed.identity if observed.life is Liveness.FROZEN else None
         statuses.append(
             WorkerStatus(
@@ -124,7 +119,7 @@ def observe_workers(
                 pause,
                 quarantine,
                 inactive_reason,
-                started_at=started_at,
+                started_at=started_at(observed),
                 resumed_at=None if pause else host.pauses.changed_at(worker.id),
                 frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
                 heartbeat=beat,
@@ -136,6 +131,15 @@ def observe_workers(
             )
         )
     return statuses
+
+
+def started_at(observed: FoundWorker) -> datetime | None:
+    """The start of its process; None without one on record."""
+    if observed.record and observed.record.started_at:
+        return datetime.fromisoformat(observed.record.started_at)
+    if observed.identity:  # by the kernel, if the starter ended before recording it
+        return datetime.now(UTC) - timedelta(seconds=age_seconds(observed.identity.start))
+    return None
 
 
 def _read_drive(
