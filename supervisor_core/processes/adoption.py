@@ -88,9 +88,8 @@ def find_similar(
     arguments = list(command[1:])
     pids = {
         pid
-        for pid, words in table.commands.items()
-        if 0 < len(words) - len(arguments) <= 1 + MOST_WORDS_BEFORE
-        and words[len(words) - len(arguments) :] == arguments
+        for pid, line in table.commands.items()
+        if 0 < len(line) - len(arguments) <= 1 + MOST_WORDS_BEFORE and line[len(line) - len(arguments) :] == arguments
     }
     if pids:  # else nothing touches the disk
         program = resolve()
@@ -128,7 +127,7 @@ def find_similar(
     return tuple(similar)
 
 
-def _runs(process: psutil.Process, words: Sequence[str], command: Sequence[str], program: WorkerProgram) -> bool:
+def _runs(process: psutil.Process, line: Sequence[str], command: Sequence[str], program: WorkerProgram) -> bool:
     """True if it works in the worker's folder and runs its program, or may do so where the system hides that.
 
     Of a script, the command line has the interpreter first.
@@ -140,7 +139,7 @@ def _runs(process: psutil.Process, words: Sequence[str], command: Sequence[str],
         cwd = os.path.realpath(process.cwd())
     if cwd not in ("", program.cwd):
         return False
-    before = words[: len(words) - len(command) + 1]
+    before = line[: len(line) - len(command) + 1]
     if len(before) > 1:
         return os.path.realpath(Path(program.cwd, before[-1])) == program.path != ""
     with contextlib.suppress(psutil.Error, OSError):

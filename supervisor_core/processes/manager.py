@@ -49,9 +49,9 @@ REAP_SECONDS, REAP_LOOK_SECONDS = 5.0, 0.02
 """An orphan's new parent usually reaps it at once; the first process of some containers does so in rounds."""
 
 
-def order(what: str, why: str, seconds: float) -> StopOrder:
+def order(kind: str, reason: str, seconds: float) -> StopOrder:
     """An order that is given now and takes so long at most."""
-    return StopOrder(what, why, process_identity.since_boot() + seconds + ORDER_MARGIN_SECONDS)
+    return StopOrder(kind, reason, process_identity.since_boot() + seconds + ORDER_MARGIN_SECONDS)
 
 
 class HostProcesses:
@@ -97,25 +97,25 @@ class HostProcesses:
         return find(self._state_dir, worker_id, scan=scan, thorough=thorough)
 
     def find_similar(
-        self, words: Sequence[str], resolve: Callable[[], WorkerProgram], scan: Scan = scan_processes
+        self, command: Sequence[str], resolve: Callable[[], WorkerProgram], scan: Scan = scan_processes
     ) -> Sequence[SimilarProcess]:
         """Live processes that look like a worker with this command, and are on record as none."""
         from supervisor_core.processes.adoption import find_similar
 
-        return find_similar(self._state_dir, words, resolve, scan())
+        return find_similar(self._state_dir, command, resolve, scan())
 
-    def adopt(self, worker_id: str, words: Sequence[str], process: SimilarProcess) -> FoundWorker:
+    def adopt(self, worker_id: str, command: Sequence[str], process: SimilarProcess) -> FoundWorker:
         """Take a process that was started by hand for this worker, if none runs."""
         from supervisor_core.processes.adoption import adopt
 
-        return adopt(self._state_dir, worker_id, words, process)
+        return adopt(self._state_dir, worker_id, command, process)
 
     def members(self, worker_id: str) -> tuple[WorkerProcess, ...]:
         """A worker's process set, by a fresh look."""
-        found = self.find(worker_id)
-        if found.identity is None or found.record is None:
-            return found.leftovers
-        return scan_processes().members(found.record.generation, found.identity)
+        current = self.find(worker_id)
+        if current.identity is None or current.record is None:
+            return current.leftovers
+        return scan_processes().members(current.record.generation, current.identity)
 
     def end_trial(self, worker_id: str) -> None:
         """The trial of a launch is over: from now on its end is its own doing."""
@@ -135,12 +135,12 @@ class HostProcesses:
 
         number = signal_number(stop_signal)
         with self._lock(worker_id, f"stopping {worker_id}").acquire(timeout=timeout + LOCK_WAIT_SECONDS):
-            found = find(self._state_dir, worker_id, locked=True)
-            if found.presence is Presence.UNVERIFIABLE:
-                raise RefusedError(f"Worker {worker_id} wasn't stopped. {found.reason}")
-            report, record = StopReport(worker_id), found.record
+            current = find(self._state_dir, worker_id, locked=True)
+            if current.presence is Presence.UNVERIFIABLE:
+                raise RefusedError(f"Worker {worker_id} wasn't stopped. {current.reason}")
+            report, record = StopReport(worker_id), current.record
             if record is not None:
-                if found.identity is not None:  # one that has ended already did so by itself
+                if current.identity is not None:  # one that has ended already did so by itself
                     record = record._replace(order=order(STOP, why, timeout))
                     try:
                         write_record(self._state_dir, record)

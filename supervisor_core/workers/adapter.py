@@ -62,7 +62,7 @@ class WorkerAdapter(ABC):
         """
 
     @abstractmethod
-    def stop(self, worker_id: str, why: str = "") -> StopReport:
+    def stop(self, worker_id: str, reason: str = "") -> StopReport:
         """Stop all its processes; `why` is on record before the first signal. The report names survivors.
 
         `RefusedError` if it's unknown whether it runs; then nothing was signalled.
@@ -121,8 +121,8 @@ class WorkerAdapter(ABC):
         worker = self._workers.get(worker_id)
         if worker is None:
             ids = tuple(self._workers)
-            near = nearest(worker_id, ids)
-            hint = f"Did you mean {near}?" if near else f"Workers: {', '.join(ids) or 'none'}."
+            suggestion = nearest(worker_id, ids)
+            hint = f"Did you mean {suggestion}?" if suggestion else f"Workers: {', '.join(ids) or 'none'}."
             raise UsageError(f"Unknown worker {worker_id!a}. {hint}")
         return worker
 
@@ -183,8 +183,8 @@ class ProcessWorkerAdapter(WorkerAdapter):
         self._watch(worker_id, identity)
         return identity
 
-    def stop(self, worker_id: str, why: str = "") -> StopReport:
-        return stop_watcher_gracefully(self.processes, self.worker(worker_id), why)
+    def stop(self, worker_id: str, reason: str = "") -> StopReport:
+        return stop_watcher_gracefully(self.processes, self.worker(worker_id), reason)
 
     def state(self, worker_id: str) -> FoundWorker:
         worker = self.worker(worker_id)
@@ -201,13 +201,13 @@ class ProcessWorkerAdapter(WorkerAdapter):
     def _observe(self, worker_id: str, find: Callable[[], FoundWorker]) -> FoundWorker:
         """Observe it, and watch the found process."""
         try:
-            found = find()
+            observed = find()
         except OSError as error:
             reason = f"{worker_id} can't be checked: {error}."
             return FoundWorker(worker_id, Presence.UNVERIFIABLE, life=Liveness.UNVERIFIABLE, reason=reason)
-        if found.identity is not None:
-            self._watch(worker_id, found.identity)
-        return found
+        if observed.identity is not None:
+            self._watch(worker_id, observed.identity)
+        return observed
 
     def _watch(self, worker_id: str, identity: ProcessIdentity) -> None:
         if identity in self._watched or self._ended.get(worker_id) == identity:

@@ -113,7 +113,7 @@ class FakeWorkerAdapter(WorkerAdapter):
 
     def done(self, worker_id: str) -> list[str]:
         """The actions on this worker in their order."""
-        return [action for each, action in self.actions if each == worker_id]
+        return [action for acted_id, action in self.actions if acted_id == worker_id]
 
     def start(self, worker_id: str, looked: FoundWorker | None = None, *, waits: bool = True) -> ProcessIdentity:  # noqa: ARG002
         worker, config = self.worker(worker_id), self.config() if self.config else None
@@ -130,7 +130,7 @@ class FakeWorkerAdapter(WorkerAdapter):
         assert identity is not None  # noqa: S101 (each start here has one)
         return identity
 
-    def stop(self, worker_id: str, why: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
+    def stop(self, worker_id: str, reason: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
         self.worker(worker_id)
         self.actions.append((worker_id, "stop"))
         identity = self.processes.find(worker_id).identity

@@ -137,7 +137,7 @@ _WARNINGS = frozenset(
         Condition.DEAF,
     }
 )
-_RANKS: Mapping[Condition, int] = {each: rank for rank, each in enumerate(Condition)}
+_RANKS: Mapping[Condition, int] = {condition: rank for rank, condition in enumerate(Condition)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,27 +176,27 @@ def read_condition(status: WorkerStatus, grace: timedelta = timedelta(0)) -> Rea
     return _not_running(status)
 
 
-def changes_at(seen: WorkerStatus) -> datetime | None:
+def changes_at(status: WorkerStatus) -> datetime | None:
     """The time at which this worker must be observed again, because its condition may change without an event: its
     start counts as holding, its heartbeat becomes stale, its last progress is too long ago, or its stop by a signal
     counts as frozen."""
-    if seen.state is not WorkerState.RUNNING:
+    if status.state is not WorkerState.RUNNING:
         return None
     moments = []
-    if seen.started_at is not None and seen.started_at <= LATEST:
-        moments.append(seen.started_at + timedelta(seconds=seen.proven_after_seconds))
-    if seen.frozen_seconds is not None and seen.frozen_seconds < FROZEN_SECONDS:
-        moments.append(seen.at + timedelta(seconds=FROZEN_SECONDS - seen.frozen_seconds))
-    if seen.max_age_seconds > 0 and seen.heartbeat_known:
-        said = seen.heartbeat.at if seen.heartbeat else None
-        from_when = max((each for each in (said, seen.started_at) if each is not None), default=None)
-        late = _limit(seen)
-        moments += [each + late for each in (from_when, progressed_at(seen)) if each is not None and each <= LATEST]
-    return min((moment for moment in moments if moment > seen.at), default=None)
+    if status.started_at is not None and status.started_at <= LATEST:
+        moments.append(status.started_at + timedelta(seconds=status.proven_after_seconds))
+    if status.frozen_seconds is not None and status.frozen_seconds < FROZEN_SECONDS:
+        moments.append(status.at + timedelta(seconds=FROZEN_SECONDS - status.frozen_seconds))
+    if status.max_age_seconds > 0 and status.heartbeat_known:
+        beat_at = status.heartbeat.at if status.heartbeat else None
+        from_when = max((time for time in (beat_at, status.started_at) if time is not None), default=None)
+        late = _limit(status)
+        moments += [time + late for time in (from_when, progressed_at(status)) if time is not None and time <= LATEST]
+    return min((time for time in moments if time > status.at), default=None)
 
 
-def _limit(seen: WorkerStatus) -> timedelta:
-    return timedelta(seconds=seen.max_age_seconds + max(seen.lag_seconds, 0.0))
+def _limit(status: WorkerStatus) -> timedelta:
+    return timedelta(seconds=status.max_age_seconds + max(status.lag_seconds, 0.0))
 
 
 NO_PROGRESS = "no progress for"
@@ -221,42 +221,42 @@ def word_for(condition: Condition, reason: str) -> str:
 def _running(status: WorkerStatus, grace: timedelta) -> Reading | None:
     """The condition of a running worker, with its beginning by the worker's and the kernel's times. The reasons have no
     numbers that change with each observation, since people read them long after."""
-    seen, verdict, at = status, status.verdict, status.at
-    if seen.quarantine:
+    verdict, at = status.verdict, status.at
+    if status.quarantine:
         return Reading(Condition.RESTART_LIMIT, verdict.reason, at)
-    beat, started, progressed = seen.heartbeat, seen.started_at, progressed_at(seen)
-    said, limit, reason = beat.at if beat else None, _limit(seen), verdict.reason
-    most = format_span(seen.max_age_seconds)
-    since = at if said is None or seen.probe_failing else said
+    beat, started, progressed = status.heartbeat, status.started_at, progressed_at(status)
+    beat_at, limit, reason = beat.at if beat else None, _limit(status), verdict.reason
+    max_age = format_span(status.max_age_seconds)
+    since = at if beat_at is None or status.probe_failing else beat_at
     match verdict.health:
         case Health.HEALTHY:
             if started is not None and started + timedelta(seconds=status.proven_after_seconds) > at:
                 return None
-            since = started or at if said is None or seen.max_age_seconds == 0 else said
+            since = started or at if beat_at is None or status.max_age_seconds == 0 else beat_at
             return Reading(Condition.WELL, reason, min(since, at))
         case Health.STALE:
-            condition, reason = Condition.STALE, f"no heartbeat for more than {most}"
-            since = said + limit if said is not None else at
+            condition, reason = Condition.STALE, f"no heartbeat for more than {max_age}"
+            since = beat_at + limit if beat_at is not None else at
         case Health.MISSING:
-            condition, reason = Condition.MISSING, f"no heartbeat within {most} of its start"
+            condition, reason = Condition.MISSING, f"no heartbeat within {max_age} of its start"
             since = started + limit if started is not None else since
-            if beat is None and seen.heartbeat_file:  # else it is of an earlier process
+            if beat is None and status.heartbeat_file:  # else it is of an earlier process
                 reason = (
-                    f"{reason}. It must replace {seen.heartbeat_file} with {HEARTBEAT_EXAMPLE} and the current time"
+                    f"{reason}. It must replace {status.heartbeat_file} with {HEARTBEAT_EXAMPLE} and the current time"
                 )
             if beat is None:
                 key = f"workers.{status.worker.id}.heartbeat_max_age_seconds"
                 reason = f"{reason}. If it never writes one, set {key} to 0"
         case Health.FROZEN:
             condition, reason = Condition.FROZEN, "stopped by a signal; SIGCONT resumes it"
-            since = at - timedelta(seconds=seen.frozen_seconds or 0.0)
+            since = at - timedelta(seconds=status.frozen_seconds or 0.0)
         case Health.DEGRADED if verdict.stalled and progressed is not None:
-            condition, reason = Condition.STUCK, f"{NO_PROGRESS} {most}, although it sends heartbeats"
+            condition, reason = Condition.STUCK, f"{NO_PROGRESS} {max_age}, although it sends heartbeats"
             since = progressed + limit
         case Health.DEGRADED:
             condition = Condition.DEGRADED
         case Health.UNKNOWN:
-            if not seen.heartbeat_known:
+            if not status.heartbeat_known:
                 return None
             condition = Condition.CLOCK_SKEW
             reason = "its heartbeat is in the future; check the clock of the host that writes it"
@@ -271,14 +271,14 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     if decision is not None and decision.what is Next.REST and decision.reason is RestartReason.ENDED_WELL:
         return Reading(Condition.PAUSED, decision.words, status.ended_at or at)
     if status.start_error:
-        words = decision.words if decision is not None else brief(status.start_error)
-        return Reading(Condition.DOWN, words, status.ended_at or at)
+        text = decision.words if decision is not None else brief(status.start_error)
+        return Reading(Condition.DOWN, text, status.ended_at or at)
     if decision is not None and decision.what is Next.REST:
         return Reading(Condition.DOWN, decision.words, status.ended_at or at)
     if decision is None and not status.died:  # it is just being started, and nobody has missed it yet
         return None
-    done = status.end is not None and status.end.words == exit_in_words(0)
-    if decision is None and done and status.worker.restart.policy == "on-failure":
+    succeeded = status.end is not None and status.end.words == exit_in_words(0)
+    if decision is None and succeeded and status.worker.restart.policy == "on-failure":
         return None  # its work is done, as the decision will say
     since = status.ended_at or at
     if decision is not None:  # it waits for its backoff: its last run was short
@@ -286,8 +286,8 @@ def _not_running(status: WorkerStatus) -> Reading | None:
     began = status.started_at
     short = began is not None and since - began < timedelta(seconds=HEALTHY_SECONDS)
     held_until = since + timedelta(seconds=DECIDING_SECONDS if short else HEALING_SECONDS)
-    words = (status.end and status.end.words) or "its process is gone"
-    return Reading(Condition.DOWN, words, since, held_until, healing=True)
+    text = (status.end and status.end.words) or "its process is gone"
+    return Reading(Condition.DOWN, text, since, held_until, healing=True)
 
 
 GIB = 1024**3
@@ -364,14 +364,14 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
         readings.append(TargetReading(Target(DISK, host), reading))
     if facts.shared_database:
         away = facts.database
-        well = Reading(Condition.WELL, "the shared database responds", at)
-        reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else well
+        responds = Reading(Condition.WELL, "the shared database responds", at)
+        reading = Reading(Condition.DATABASE_UNREACHABLE, away.words, away.since) if away else responds
         readings.append(TargetReading(Target(DATABASE, host), reading))
     skewed = len(facts.skewed)
     clock = Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", at)
     if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
-        words = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
-        clock = Reading(Condition.CLOCK_SKEW, words, at)
+        text = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
+        clock = Reading(Condition.CLOCK_SKEW, text, at)
     readings.append(TargetReading(Target(CLOCK, host), clock))
     return readings + _read_commands_and_supervisors(facts)
 
@@ -380,13 +380,13 @@ def is_skewed(status: WorkerStatus) -> bool:
     return status.state is WorkerState.RUNNING and status.verdict.health is Health.UNKNOWN and status.heartbeat_known
 
 
-def _disk(room: DiskSpace, where: str, at: datetime, *, low: bool) -> Reading:
+def _disk(room: DiskSpace, location: str, at: datetime, *, low: bool) -> Reading:
     factor = ENOUGH_AGAIN if low else 1.0
     percent = 100.0 * room.free / room.total if room.total else 0.0
     little = percent < LOW_PERCENT * factor and room.free < LOW_BYTES * factor
     if little or room.free < LEAST_BYTES * factor:
-        words = f"only {room.free / GIB:.1f} of {room.total / GIB:.1f} GiB free ({where}); free up space"
-        return Reading(Condition.DISK_LOW, words, at)
+        text = f"only {room.free / GIB:.1f} of {room.total / GIB:.1f} GiB free ({location}); free up space"
+        return Reading(Condition.DISK_LOW, text, at)
     return Reading(Condition.WELL, f"{room.free / GIB:.1f} GiB free", at)
 
 
@@ -405,13 +405,12 @@ def _read_commands_and_supervisors(facts: HostFacts) -> list[TargetReading]:
     if facts.silent is not None:
         for target in facts.known:
             if target.kind == SUPERVISOR and target.id not in facts.silent:
-                reason = "it sends heartbeats again, or was stopped or removed"
-                others[target] = Reading(Condition.WELL, reason, at)
-        for name, words in sorted(facts.silent.items()):
+                others[target] = Reading(Condition.WELL, "it sends heartbeats again, or was stopped or removed", at)
+        for name, reason in sorted(facts.silent.items()):
             target = Target(SUPERVISOR, name)
-            if words:
-                others[target] = Reading(Condition.SUPERVISOR_SILENT, words, at)
-            elif words is not None and target in facts.known:
+            if reason:
+                others[target] = Reading(Condition.SUPERVISOR_SILENT, reason, at)
+            elif reason is not None and target in facts.known:
                 others[target] = Reading(Condition.WELL, "it responds again", at)
     return [
         TargetReading(target, reading)

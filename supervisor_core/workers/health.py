@@ -94,8 +94,8 @@ SILENT = frozenset({Health.STALE, Health.MISSING})
 
 def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = None) -> Heartbeat:
     """The content of a heartbeat file as a value. Its time is `utc`, else `timestamp`, else the file's."""
-    at = _moment(document, "utc", "timestamp") or file_time
-    progress = _moment(document, "progress_utc") if isinstance(document.get("progress_utc"), str) else None
+    at = _parse_time(document, "utc", "timestamp") or file_time
+    progress = _parse_time(document, "progress_utc") if isinstance(document.get("progress_utc"), str) else None
     if progress and (at is None or (progress - at).total_seconds() > SKEW_SECONDS):
         progress = None
     error = ""
@@ -117,32 +117,32 @@ def read_heartbeat(document: Mapping[str, Any], file_time: datetime | None = Non
     )
 
 
-def health(seen: WorkerStatus, now: datetime) -> Verdict:
+def health(status: WorkerStatus, now: datetime) -> Verdict:
     """The health of a worker, decided here alone."""
-    if seen.state is not WorkerState.RUNNING:
-        return _not_running(seen)
-    verdict = _running(seen, now)
-    if seen.others:
+    if status.state is not WorkerState.RUNNING:
+        return _not_running(status)
+    verdict = _running(status, now)
+    if status.others:
         known = verdict.health in (Health.HEALTHY, Health.UNKNOWN)  # else it has worse than copies
-        pids = " and ".join(f"pid {pid}" for pid in seen.others)
+        pids = " and ".join(f"pid {pid}" for pid in status.others)
         reason = f"{verdict.reason}; running more than once (also {pids}); pause stops every copy"
         verdict = verdict._replace(health=Health.DEGRADED if known else verdict.health, reason=reason, fine=False)
-    if seen.quarantined:
+    if status.quarantined:
         verdict = verdict._replace(reason=f"{verdict.reason}; quarantined in the configuration, so not restarted")
-    if seen.quarantine:  # it would not come back if it ended now
-        verdict = verdict._replace(reason=f"{verdict.reason}; {seen.quarantine}", fine=False)
-    return verdict._replace(reason=f"paused; {verdict.reason}") if seen.paused else verdict
+    if status.quarantine:  # it would not come back if it ended now
+        verdict = verdict._replace(reason=f"{verdict.reason}; {status.quarantine}", fine=False)
+    return verdict._replace(reason=f"paused; {verdict.reason}") if status.paused else verdict
 
 
-def progressed_at(seen: WorkerStatus) -> datetime | None:
+def progressed_at(status: WorkerStatus) -> datetime | None:
     """The time from which missing progress counts; None if it has no work or doesn't report progress.
 
     The time before its start and during a pause doesn't count.
     """
-    last = seen.heartbeat.progress if seen.heartbeat else None
-    if last is None or seen.paused:
+    last = status.heartbeat.progress if status.heartbeat else None
+    if last is None or status.paused:
         return None
-    return max(moment for moment in (last, seen.started_at, seen.resumed_at) if moment is not None)
+    return max(time for time in (last, status.started_at, status.resumed_at) if time is not None)
 
 
 def is_watcher_healthy(
@@ -155,41 +155,41 @@ def is_watcher_healthy(
     from supervisor_core.workers.status import WorkerStatus
 
     worker = WorkerSettings(command=("",), heartbeat_max_age_seconds=max_age_seconds)
-    seen = WorkerStatus(worker, now, WorkerState.RUNNING, FoundWorker("", Presence.RUNNING), heartbeat=beat)
-    return _by_heartbeat(seen, now).health is Health.HEALTHY
+    status = WorkerStatus(worker, now, WorkerState.RUNNING, FoundWorker("", Presence.RUNNING), heartbeat=beat)
+    return _by_heartbeat(status, now).health is Health.HEALTHY
 
 
-def _not_running(seen: WorkerStatus) -> Verdict:
-    if seen.state is WorkerState.STUCK:
-        return Verdict(Health.UNKNOWN, seen.unverifiable or "some of its processes can't be killed", False)
-    if seen.state in (WorkerState.STARTING, WorkerState.STOPPING):
-        return Verdict(Health.UNKNOWN, str(seen.state), True)
-    if seen.state is WorkerState.QUARANTINED:
-        both = "paused; " if seen.paused else ""
-        if seen.quarantine:
-            return Verdict(Health.MISSING, f"{both}{seen.quarantine}", False)
-        return Verdict(Health.UNKNOWN, f"{both}quarantined in the configuration", True)
-    if seen.paused:
+def _not_running(status: WorkerStatus) -> Verdict:
+    if status.state is WorkerState.STUCK:
+        return Verdict(Health.UNKNOWN, status.unverifiable or "some of its processes can't be killed", False)
+    if status.state in (WorkerState.STARTING, WorkerState.STOPPING):
+        return Verdict(Health.UNKNOWN, str(status.state), True)
+    if status.state is WorkerState.QUARANTINED:
+        prefix = "paused; " if status.paused else ""
+        if status.quarantine:
+            return Verdict(Health.MISSING, f"{prefix}{status.quarantine}", False)
+        return Verdict(Health.UNKNOWN, f"{prefix}quarantined in the configuration", True)
+    if status.paused:
         return Verdict(Health.UNKNOWN, "paused", True)
-    if not seen.enabled:
+    if not status.enabled:
         return Verdict(Health.UNKNOWN, "not enabled in the configuration", True)
     return Verdict(Health.MISSING, "not running, but should be", False)
 
 
-def _running(seen: WorkerStatus, now: datetime) -> Verdict:
-    frozen = seen.frozen_seconds
+def _running(status: WorkerStatus, now: datetime) -> Verdict:
+    frozen = status.frozen_seconds
     if frozen is not None and frozen >= FROZEN_SECONDS:
         reason = f"stopped by a signal for {frozen:.0f} s; SIGCONT resumes it"
         return Verdict(Health.FROZEN, reason, False)
-    if seen.max_age_seconds == 0:
+    if status.max_age_seconds == 0:
         verdict = Verdict(Health.HEALTHY, "running", True)
-    elif not seen.heartbeat_known:
+    elif not status.heartbeat_known:
         verdict = Verdict(Health.UNKNOWN, "running, but its heartbeat can't be read: the drive is unreachable", False)
     else:
-        verdict = _by_heartbeat(seen, now)
-    if seen.probe_failing:
+        verdict = _by_heartbeat(status, now)
+    if status.probe_failing:
         # A stale worker keeps its verdict, which says more; any other is degraded.
-        reason = seen.probe_failing if verdict.fine else f"{verdict.reason}; {seen.probe_failing}"
+        reason = status.probe_failing if verdict.fine else f"{verdict.reason}; {status.probe_failing}"
         condition = verdict.health if verdict.health in SILENT else Health.DEGRADED
         verdict = verdict._replace(health=condition, reason=reason, fine=False)
     if frozen is None:
@@ -197,10 +197,10 @@ def _running(seen: WorkerStatus, now: datetime) -> Verdict:
     return verdict._replace(reason=f"{verdict.reason}; stopped by a signal for {frozen:.0f} s")
 
 
-def _by_heartbeat(seen: WorkerStatus, now: datetime) -> Verdict:
-    beat, limit = seen.heartbeat, seen.max_age_seconds
+def _by_heartbeat(status: WorkerStatus, now: datetime) -> Verdict:
+    beat, limit = status.heartbeat, status.max_age_seconds
     if beat is None or beat.at is None:
-        return _without_beat(seen, now, "no heartbeat")
+        return _without_beat(status, now, "no heartbeat")
     age = (now - beat.at).total_seconds()
     if age < -SKEW_SECONDS:
         return Verdict(
@@ -208,9 +208,9 @@ def _by_heartbeat(seen: WorkerStatus, now: datetime) -> Verdict:
             f"its heartbeat is {-age:.0f} s in the future; check the clock of the host that writes it",
             False,
         )
-    if not _is_its_own(seen, beat, beat.at, now):
-        return _without_beat(seen, now, "no heartbeat of its own")
-    lag = max(seen.lag_seconds, 0.0)
+    if not _is_its_own(status, beat, beat.at, now):
+        return _without_beat(status, now, "no heartbeat of its own")
+    lag = max(status.lag_seconds, 0.0)
     off = f", without {lag:.0f} s in which this host was suspended or busy" if lag else ""
     if age - lag >= limit:
         reason = f"last heartbeat {format_span(age)} ago{off} (limit {format_span(limit)})"
@@ -219,11 +219,11 @@ def _by_heartbeat(seen: WorkerStatus, now: datetime) -> Verdict:
         return Verdict(Health.DEGRADED, f"reports an error: {beat.error}", False)
     says_paused = beat.status.lower() == "paused"
     # One that is paused, or was at that time, reports it rightly: its next heartbeat will differ.
-    is_paused = seen.paused or (seen.resumed_at is not None and beat.at <= seen.resumed_at)
+    is_paused = status.paused or (status.resumed_at is not None and beat.at <= status.resumed_at)
     if beat.status.lower() not in GOOD_WORDS and not (says_paused and is_paused):
         hint = ", but isn't paused; check its pause flag on the drive, or remove it with resume" if says_paused else ""
         return Verdict(Health.DEGRADED, f"reports the status {beat.status!r}{hint}", False)
-    progressed = progressed_at(seen)
+    progressed = progressed_at(status)
     idle = (now - progressed).total_seconds() if progressed else 0.0
     if progressed and idle - lag >= limit:
         reason = f"made no progress for {format_span(idle)}{off} (limit {format_span(limit)})"
@@ -232,39 +232,39 @@ def _by_heartbeat(seen: WorkerStatus, now: datetime) -> Verdict:
     return Verdict(Health.HEALTHY, f"running, heartbeat {max(age, 0):.0f} s ago{excused}", True)
 
 
-def _without_beat(seen: WorkerStatus, now: datetime, missing: str) -> Verdict:
+def _without_beat(status: WorkerStatus, now: datetime, missing: str) -> Verdict:
     """The verdict without a heartbeat: it has as much time as a heartbeat may be old."""
-    if seen.started_at is None:
+    if status.started_at is None:
         return Verdict(Health.MISSING, missing, False)
-    lived = (now - seen.started_at).total_seconds()
+    lived = (now - status.started_at).total_seconds()
     if lived < -SKEW_SECONDS:
         return Verdict(
             Health.UNKNOWN, f"{missing}, and it started {-lived:.0f} s in the future; check the clock", False
         )
-    if lived - max(seen.lag_seconds, 0.0) < seen.max_age_seconds:
+    if lived - max(status.lag_seconds, 0.0) < status.max_age_seconds:
         return Verdict(Health.HEALTHY, "waiting for its first heartbeat", True)
     return Verdict(Health.MISSING, f"{missing} since it started {format_span(lived)} ago", False)
 
 
-def _is_its_own(seen: WorkerStatus, beat: Heartbeat, at: datetime, now: datetime) -> bool:
+def _is_its_own(status: WorkerStatus, beat: Heartbeat, at: datetime, now: datetime) -> bool:
     """True if this process wrote the heartbeat, and not an earlier one. The time decides.
 
     A different PID proves nothing: a child may write it (on Windows, we start the launcher of a venv, and Python is its
     child), or a process in a container, where PIDs differ. An equal PID helps: a heartbeat whose time has whole seconds
     may seem to be written slightly before the start.
     """
-    start = seen.started_at
+    start = status.started_at
     if start is None or at >= start or (now - start).total_seconds() < -SKEW_SECONDS:
         return True
-    same = beat.pid is not None and beat.pid == seen.pid
+    same = beat.pid is not None and beat.pid == status.pid
     return same and at.microsecond == 0 and at == start.replace(microsecond=0)
 
 
-def _moment(document: Mapping[str, Any], *keys: str) -> datetime | None:
+def _parse_time(document: Mapping[str, Any], *keys: str) -> datetime | None:
     for key in keys:
         try:
-            moment = datetime.fromisoformat(str(document[key]))
-            return require_aware(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+            time = datetime.fromisoformat(str(document[key]))
+            return require_aware(time if time.tzinfo else time.replace(tzinfo=UTC))
         except (KeyError, ValueError, RecursionError):
             continue
     return None

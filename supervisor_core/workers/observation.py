@@ -44,11 +44,11 @@ def frozen_seconds(state_dir: Path, worker_id: str, identity: ProcessIdentity | 
     return 0.0
 
 
-def process_state(found: FoundWorker) -> WorkerState:
+def process_state(observed: FoundWorker) -> WorkerState:
     """The state of a worker by its processes alone. Leftover children don't count; a start ends them first."""
-    if found.stuck or found.presence is Presence.UNVERIFIABLE:
+    if observed.stuck or observed.presence is Presence.UNVERIFIABLE:
         return WorkerState.STUCK
-    return WorkerState.RUNNING if found.presence is Presence.RUNNING else WorkerState.STOPPED
+    return WorkerState.RUNNING if observed.presence is Presence.RUNNING else WorkerState.STOPPED
 
 
 DRIVE_SECONDS = 1.0
@@ -90,15 +90,15 @@ def observe_workers(
         pause = host.pauses.look(worker.id, flag, flag_known=known)
         quarantine = host.quarantines.read(worker.id)
         try:
-            found = adopt_watcher(host, worker, beat, beside=beside, scan=scan, thorough=False)
+            observed = adopt_watcher(host, worker, beat, beside=beside, scan=scan, thorough=False)
         except OSError:  # a full disk: what can't be put on record is not taken over, and the look goes on
-            found = check_watcher_process(host.processes, worker)
-        state = process_state(found)
+            observed = check_watcher_process(host.processes, worker)
+        state = process_state(observed)
         if state is WorkerState.STOPPED and (worker.quarantined or quarantine):  # one that somebody started is running
             state = WorkerState.QUARANTINED
         if beat is not None:  # a worker may repeat its environment, and its words go to logs, tables and people
             secrets = config.secrets
-            status, error, hostname = (masked(words, secrets) for words in (beat.status, beat.error, beat.hostname))
+            status, error, hostname = (masked(text, secrets) for text in (beat.status, beat.error, beat.hostname))
             beat = beat._replace(status=status, error=error, hostname=hostname)
         configured = config.workers.get(worker.id)
         if configured is None:
@@ -109,33 +109,37 @@ def observe_workers(
             inactive_reason = "not enabled in the configuration"
         else:
             inactive_reason = "quarantined in the configuration" if configured.quarantined else ""
-        started_at = None
-        if found.record and found.record.started_at:
-            started_at = datetime.fromisoformat(found.record.started_at)
-        elif found.identity:  # by the kernel, if the starter ended before recording it
-            started_at = datetime.now(UTC) - timedelta(seconds=age_seconds(found.identity.start))
-        frozen = found.identity if found.life is Liveness.FROZEN else None
+        frozen = observed.identity if observed.life is Liveness.FROZEN else None
         statuses.append(
             WorkerStatus(
                 worker,
                 now,
                 state,
-                found,
+                observed,
                 pause,
                 quarantine,
                 inactive_reason,
-                started_at=started_at,
+                started_at=started_at(observed),
                 resumed_at=None if pause else host.pauses.changed_at(worker.id),
                 frozen_seconds=frozen_seconds(config.state_dir, worker.id, frozen),
                 heartbeat=beat,
                 heartbeat_file=heartbeat_file(config, worker) or "",
                 heartbeat_known=known,
-                probe_failing=probes(worker.id, found.identity) if probes and found.identity else "",
+                probe_failing=probes(worker.id, observed.identity) if probes and observed.identity else "",
                 lag_seconds=lag(worker.heartbeat_max_age_seconds) if lag else 0.0,
                 pause_differs=known and host.pauses.differs(worker.id, flag),
             )
         )
     return statuses
+
+
+def started_at(observed: FoundWorker) -> datetime | None:
+    """The start of its process; None without one on record."""
+    if observed.record and observed.record.started_at:
+        return datetime.fromisoformat(observed.record.started_at)
+    if observed.identity:  # by the kernel, if the starter ended before recording it
+        return datetime.now(UTC) - timedelta(seconds=age_seconds(observed.identity.start))
+    return None
 
 
 def _read_drive(

@@ -162,9 +162,9 @@ class WorkerStatus:
         inactive = self.verdict.fine and self.verdict.health is Health.UNKNOWN
         return state if inactive else f"{state}, {self.verdict.health}"
 
-    def under_way(self, moving: WorkerState) -> WorkerStatus:
+    def under_way(self, state: WorkerState) -> WorkerStatus:
         """The status while the worker is being started or stopped."""
-        return replace(self, state=moving)
+        return replace(self, state=state)
 
     def as_json(self) -> dict[str, Any]:
         reason = self.verdict.reason

@@ -96,28 +96,28 @@ def adopt_watcher(
     """
     processes, config = host.processes, host.config
     scan = scan or cache(scan_processes)
-    found = processes.find(worker.id, scan, thorough=thorough)
-    if not is_stopped(found) if found.identity is None else not beside:
-        return found
-    if found.identity is None and found.record is not None and not thorough:
-        return found
-    words = config.command_for(worker)
+    observed = processes.find(worker.id, scan, thorough=thorough)
+    if not is_stopped(observed) if observed.identity is None else not beside:
+        return observed
+    if observed.identity is None and observed.record is not None and not thorough:
+        return observed
+    command = config.command_for(worker)
 
     def resolve() -> WorkerProgram:
         from supervisor_core.processes.adoption import WorkerProgram, resolve_program
 
         path = config.environment_for(worker).get("PATH", os.defpath)
         try:
-            return host.drive.call(resolve_program, words[0], worker.cwd, path, timeout=PROGRAM_SECONDS)
+            return host.drive.call(resolve_program, command[0], worker.cwd, path, timeout=PROGRAM_SECONDS)
         except (DriveUnavailable, OSError):
             return WorkerProgram("", str(worker.cwd))
 
-    similar = processes.find_similar(words, resolve, scan)
+    similar = processes.find_similar(command, resolve, scan)
     pids = tuple(process.pid for process in similar)
-    if found.identity is not None:
-        return found._replace(others=pids)
+    if observed.identity is not None:
+        return observed._replace(others=pids)
     if len(similar) == 1 and not similar[0].obstacle:
-        return processes.adopt(worker.id, words, similar[0])
+        return processes.adopt(worker.id, command, similar[0])
     if similar:
         names = " and ".join(map(str, similar))
         obstacles = " ".join(f"{process}: {process.obstacle}." for process in similar if process.obstacle)
@@ -125,16 +125,16 @@ def adopt_watcher(
             reason = f"{names} looks like {worker.id}, but can't be adopted: {similar[0].obstacle}. Stop it."
         else:
             reason = f"{names} all look like {worker.id}. {obstacles}{' ' if obstacles else ''}Stop all but one."
-    elif named := _process_in_heartbeat(processes, worker, beat):
-        pids = (named.pid,)
+    elif other := _process_in_heartbeat(processes, worker, beat):
+        pids = (other.pid,)
         reason = (
-            f"The heartbeat of {worker.id} names pid {named.pid} ({process_name(named.pid)}), which isn't its process. "
+            f"The heartbeat of {worker.id} names pid {other.pid} ({process_name(other.pid)}), which isn't its process. "
             f"If it is {worker.id}, stop it. Otherwise delete the heartbeat file."
         )
     else:
-        return found
+        return observed
     return FoundWorker(
-        worker.id, Presence.UNVERIFIABLE, found.record, Liveness.UNVERIFIABLE, reason=reason, others=pids
+        worker.id, Presence.UNVERIFIABLE, observed.record, Liveness.UNVERIFIABLE, reason=reason, others=pids
     )
 
 
@@ -183,23 +183,23 @@ class StopResult(NamedTuple):
         return reason or f"Another copy was started: pid {', '.join(map(str, self.left))}." if self.left else ""
 
 
-def end_watcher(host: HostContext, worker: WorkerSettings, why: str = "") -> StopResult:
+def end_watcher(host: HostContext, worker: WorkerSettings, reason: str = "") -> StopResult:
     """Stop the worker, and then the copy of it that can be adopted. The result names those that are left."""
-    report = stop_watcher_gracefully(host.processes, worker, why)
+    report = stop_watcher_gracefully(host.processes, worker, reason)
     if not report.stopped:
         return StopResult(report)
-    found = find_watcher(host, worker)
-    if found.identity is None:
-        return StopResult(report, found=found)
-    killed, copy = report.killed, found.identity.pid
-    report = stop_watcher_gracefully(host.processes, worker, why)
+    observed = find_watcher(host, worker)
+    if observed.identity is None:
+        return StopResult(report, found=observed)
+    killed, copy = report.killed, observed.identity.pid
+    report = stop_watcher_gracefully(host.processes, worker, reason)
     report = replace(report, killed=(*killed, *report.killed))
     return StopResult(report, (copy,), find_watcher(host, worker) if report.stopped else None)
 
 
-def is_stopped(found: FoundWorker) -> bool:
+def is_stopped(observed: FoundWorker) -> bool:
     """True if none of its processes is left, descendants included."""
-    return found.presence is Presence.STOPPED and not found.leftovers
+    return observed.presence is Presence.STOPPED and not observed.leftovers
 
 
 def start_watcher(
@@ -219,15 +219,15 @@ def start_watcher(
     `trial` names the command that tries it out and reports its end, which isn't a problem within the grace period.
     """
     processes, config = host.processes, host.config
-    found = find_watcher(host, worker) if looked is None else looked
-    if found.leftovers:
+    observed = find_watcher(host, worker) if looked is None else looked
+    if observed.leftovers:
         report = stop_watcher_gracefully(processes, worker, "processes of an earlier start")
         if not report.stopped:
             names = ", ".join(map(str, report.survivors))
             raise LaunchError(f"{worker.id} wasn't started: processes of its last run can't be killed: {names}.")
-        found = find_watcher(host, worker)
-    if found.presence is Presence.UNVERIFIABLE:
-        raise RefusedError(f"{worker.id} wasn't started. {found.reason}")
+        observed = find_watcher(host, worker)
+    if observed.presence is Presence.UNVERIFIABLE:
+        raise RefusedError(f"{worker.id} wasn't started. {observed.reason}")
     check_places(host, worker)
     spec = LaunchSpec(
         worker_id=worker.id,
@@ -238,7 +238,7 @@ def start_watcher(
         spec_hash=config.spec_hash(worker),
         order=order(TRIAL, trial, worker.start_grace_seconds) if trial else None,
         own_log_before=own_log_size(host.drive, config, worker),
-        looked=found,
+        looked=observed,
     )
     crashpoints.reach("worker.start:before")
     record = processes.start(spec)
@@ -246,12 +246,12 @@ def start_watcher(
     identity = record.identity
     if identity is None:
         raise LaunchError(f"{worker.id} was started, but its process is unknown.")
-    left = worker.start_grace_seconds
+    seconds = worker.start_grace_seconds
     while waits and (trial or not host.overtaken()):
-        if processes.wait_exit(identity, min(left, LOOK_SECONDS)):
+        if processes.wait_exit(identity, min(seconds, LOOK_SECONDS)):
             raise LaunchError(failed_start(config, worker, record, processes.exit_code(identity)))
-        left -= LOOK_SECONDS
-        waits = left > 0
+        seconds -= LOOK_SECONDS
+        waits = seconds > 0
     if trial:
         with contextlib.suppress(SupervisorError, OSError):  # else the order ends by its own time
             processes.end_trial(worker.id)
@@ -275,10 +275,10 @@ def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: Worke
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
-def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, why: str = "") -> StopReport:
+def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, reason: str = "") -> StopReport:
     """Stop the worker with its signal, kill it after its timeout, and check again. `why` is recorded first."""
     crashpoints.reach("worker.stop:before")
-    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
+    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=reason)
     crashpoints.reach("worker.stop:after")
     if not report.stopped:
         survivors = ", ".join(map(str, report.survivors))
@@ -297,8 +297,8 @@ def check_places(host: HostContext, worker: WorkerSettings) -> None:
     """
     drive = host.drive
     drive.check_layout()
-    places = (worker.cwd, Path(host.config.command_for(worker)[0]))
-    if any(place.is_relative_to(drive.root) for place in places):
+    paths = (worker.cwd, Path(host.config.command_for(worker)[0]))
+    if any(path.is_relative_to(drive.root) for path in paths):
         drive.check()
 
 

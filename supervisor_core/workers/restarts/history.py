@@ -134,17 +134,17 @@ def read_history(state_dir: Path, worker_id: str) -> tuple[list[WorkerRun], Rest
     return history.lives, history.decision
 
 
-def finished_reason(state_dir: Path, worker: WorkerSettings, found: FoundWorker) -> str:
+def finished_reason(state_dir: Path, worker: WorkerSettings, observed: FoundWorker) -> str:
     """The words for a job that is done: a daemon saw its process exit with code 0, and its policy leaves it at that.
 
     Empty for any other worker.
     """
-    if found.identity is not None or found.record is None or worker.restart.policy != "on-failure":
+    if observed.identity is not None or observed.record is None or worker.restart.policy != "on-failure":
         return ""
     history = RestartHistory(state_dir, worker.id)
     decision = history.decision
-    counted = found.record.generation == history.ended_generation
-    return decision.words if counted and decision and decision.reason is RestartReason.ENDED_WELL else ""
+    is_newest = observed.record.generation == history.ended_generation
+    return decision.words if is_newest and decision and decision.reason is RestartReason.ENDED_WELL else ""
 
 
 def _convert(value: object, to: type[T]) -> T | None:
@@ -157,9 +157,9 @@ def _convert(value: object, to: type[T]) -> T | None:
 
 def read_starts(state_dir: Path, worker_id: str) -> list[datetime]:
     """The recorded starts; empty if there are none, or if the file can't be read."""
-    found = (read_json(_path(state_dir, worker_id), tolerant=True) or {}).get("starts")
+    texts = (read_json(_path(state_dir, worker_id), tolerant=True) or {}).get("starts")
     times = []
-    for text in found if isinstance(found, list) else []:
+    for text in texts if isinstance(texts, list) else []:
         try:
             times.append(from_text(text))
         except (TypeError, ValueError):  # what a hand wrote there is no start
@@ -172,7 +172,7 @@ def write_starts(state_dir: Path, worker_id: str, times: Sequence[datetime]) -> 
     before that ends the run as well."""
     path = _path(state_dir, worker_id)
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    write_json(path, {"starts": [to_text(moment) for moment in times]}, synced=False)
+    write_json(path, {"starts": [to_text(start) for start in times]}, synced=False)
 
 
 def _path(state_dir: Path, worker_id: str) -> Path:
@@ -207,22 +207,22 @@ class Quarantines:
             return Quarantine("", f"quarantined; the reason in {path} can't be read")
         if document is None:
             return None
-        at, words = (document.get(name) for name in Quarantine._fields)
-        said = words if isinstance(words, str) and words else "quarantined"
-        return Quarantine(at if isinstance(at, str) else "", one_line(said, LONGEST))
+        at, kept_reason = (document.get(name) for name in Quarantine._fields)
+        reason = kept_reason if isinstance(kept_reason, str) and kept_reason else "quarantined"
+        return Quarantine(at if isinstance(at, str) else "", one_line(reason, LONGEST))
 
-    def begin(self, worker_id: str, words: str, now: datetime) -> None:
+    def begin(self, worker_id: str, reason: str, now: datetime) -> None:
         """Quarantine the worker until `end`."""
         self._home.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(words, LONGEST)})
+        write_json(self._path(worker_id), {"at": to_text(now), "words": one_line(reason, LONGEST)})
 
     def end(self, worker_id: str) -> bool:
         """End the quarantine and reset the count of starts. Returns whether there was one."""
         path = self._path(worker_id)
-        there = path.exists()
+        existed = path.exists()
         path.unlink(missing_ok=True)
         _path(self._state_dir, worker_id).unlink(missing_ok=True)
-        return there
+        return existed
 
     def _path(self, worker_id: str) -> Path:
         return self._home / f"{worker_id}.quarantine"
@@ -248,12 +248,12 @@ def note_start(state_dir: Path, worker: WorkerSettings, now: datetime) -> None:
     uncounted start must not be repeated.
     """
     # One in the future is from a wrong clock, and would count forever.
-    times = [moment for moment in read_starts(state_dir, worker.id) if now - WINDOW < moment <= now]
+    times = [start for start in read_starts(state_dir, worker.id) if now - WINDOW < start <= now]
     limit = worker.restart.max_per_hour
     if len(times) >= limit:
         key = f"workers.{worker.id}.restart.max_per_hour"
-        why = f"Automatic starts are off ({key} is 0)."
+        reason = f"Automatic starts are off ({key} is 0)."
         if times:
-            why = f"It was restarted automatically {count_times(len(times))} in an hour ({key} allows no more)."
-        raise TooManyStarts(why, remedy=f"Check its log. To start it by hand: restart {worker.id}.")
+            reason = f"It was restarted automatically {count_times(len(times))} in an hour ({key} allows no more)."
+        raise TooManyStarts(reason, remedy=f"Check its log. To start it by hand: restart {worker.id}.")
     write_starts(state_dir, worker.id, (*times, now))

@@ -139,7 +139,7 @@ def automatic_starts(times: Iterable[datetime], now: datetime) -> int:
     Those after it are from before the clock was set back. They count, since they were recent. One that is further off
     says nothing, and would count forever.
     """
-    return sum(1 for moment in times if -WINDOW < now - moment < WINDOW)
+    return sum(1 for start in times if -WINDOW < now - start < WINDOW)
 
 
 def decide(
@@ -158,25 +158,25 @@ def decide(
     if last is not None and last.end_asked:
         return RestartDecision(Next.REST, RestartReason.ASKED_FOR, "stopped on request; not restarted")
     if last is not None:
-        rest, setting = None, f"policy: {rules.policy}"
+        rest_reason, setting = None, f"policy: {rules.policy}"
         leaves_unknown = rules.on_unknown == "leave" and last.exit_code is None and not last.never_ran
         if rules.policy == "never":
-            rest = RestartReason.POLICY_NEVER
+            rest_reason = RestartReason.POLICY_NEVER
         elif rules.policy == "on-failure" and not last.failed:
-            rest = RestartReason.ENDED_WELL
+            rest_reason = RestartReason.ENDED_WELL
         elif rules.policy == "on-failure" and leaves_unknown:
-            rest, setting = RestartReason.EXIT_UNKNOWN, "on_unknown: leave"
-        if rest is not None:
-            return RestartDecision(Next.REST, rest, f"{run_in_words(last)}; not restarted (restart.{setting})")
-    counted = starts if starts is not None else 0
-    if counted >= rules.max_per_hour:
-        words = f"quarantined after {counted} {'restart' if counted == 1 else 'restarts'} in an hour"
+            rest_reason, setting = RestartReason.EXIT_UNKNOWN, "on_unknown: leave"
+        if rest_reason is not None:
+            return RestartDecision(Next.REST, rest_reason, f"{run_in_words(last)}; not restarted (restart.{setting})")
+    start_count = starts if starts is not None else 0
+    if start_count >= rules.max_per_hour:
+        text = f"quarantined after {start_count} {'restart' if start_count == 1 else 'restarts'} in an hour"
         if rules.max_per_hour == 0:
-            words = "quarantined, because automatic restarts are off (restart.max_per_hour: 0)"
+            text = "quarantined, because automatic restarts are off (restart.max_per_hour: 0)"
         if last:
-            words = f"{words}. The last time it {run_in_words(last)}"
-        words = f"{words}. Its log has details; resume or restart ends the quarantine"
-        return RestartDecision(Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, words)
+            text = f"{text}. The last time it {run_in_words(last)}"
+        text = f"{text}. Its log has details; resume or restart ends the quarantine"
+        return RestartDecision(Next.QUARANTINE, RestartReason.TOO_MANY_STARTS, text)
     if last is None:
         return RestartDecision(Next.START, RestartReason.FIRST_LIFE, "starting for the first time", now)
     backoff = rules.backoff_seconds if starts is not None else max(rules.backoff_seconds, UNCOUNTED_SECONDS)
@@ -184,10 +184,10 @@ def decide(
     if pause == 0:
         reason = RestartReason.NO_BACKOFF if last.short else RestartReason.LIVED_LONG
         return RestartDecision(Next.START, reason, f"{run_in_words(last)}; restarting now", now)
-    soon = format_span(pause) if pause >= 10 else f"{max(pause, 1):.0f} s"
-    count = f"{counted + 1} of {rules.max_per_hour} this hour" if starts is not None else UNCOUNTED
-    words = f"{run_in_words(last)}; restarting in {soon} ({count})"
-    return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, words, now + timedelta(seconds=pause), pause)
+    delay = format_span(pause) if pause >= 10 else f"{max(pause, 1):.0f} s"
+    count = f"{start_count + 1} of {rules.max_per_hour} this hour" if starts is not None else UNCOUNTED
+    text = f"{run_in_words(last)}; restarting in {delay} ({count})"
+    return RestartDecision(Next.WAIT, RestartReason.BACKING_OFF, text, now + timedelta(seconds=pause), pause)
 
 
 def failures_in_a_row(runs: Sequence[WorkerRun]) -> int:
@@ -256,6 +256,6 @@ def signal_from_outside(number: int) -> bool:
         return False
 
 
-def signal_in(words: str) -> int | None:
-    found = _SIGNAL.search(words)
-    return getattr(signal, found[1], None) if found else None
+def signal_in(text: str) -> int | None:
+    match = _SIGNAL.search(text)
+    return getattr(signal, match[1], None) if match else None
