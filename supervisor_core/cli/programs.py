@@ -62,8 +62,8 @@ def run_once(arguments: argparse.Namespace) -> int:
     for worker_id in workers:
         supervisor = Supervisor(arguments.config, worker_id)
         code = max(code, supervisor.run_once(heal=arguments.heal))
-        if supervisor.held_by:
-            print(supervisor.held_by)
+        if supervisor.busy_reason:
+            print(supervisor.busy_reason)
         if code == INTERRUPTED:
             break
     return code

@@ -71,14 +71,14 @@ def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
     gone: set[str] = set()
     while True:
         held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id, parallel=host.config.supervisor.parallel))
-        strays = {first.worker_id for _, first in held} - set(host.config.workers) - gone
-        if not strays:
+        orphans = {first.worker_id for _, first in held} - set(host.config.workers) - gone
+        if not orphans:
             break
-        for stray in sorted(strays):
-            gone.add(stray)
-            with suppress(BusyError), worker_ownership(host.config.state_dir, stray):
-                report_interrupted(host, ledger, [stray])
-                _refused(host, ledger, stray)
+        for orphan in sorted(orphans):
+            gone.add(orphan)
+            with suppress(BusyError), worker_ownership(host.config.state_dir, orphan):
+                report_interrupted(host, ledger, [orphan])
+                _refused(host, ledger, orphan)
     for job, first in held:
         with command_context(job.task_id, job.label, job.worker_id):
             log.info("%s of %s is waiting for %s", job.command, worker_id, first.worker_id)

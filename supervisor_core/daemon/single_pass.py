@@ -106,7 +106,7 @@ class Supervisor:
         self.worker = self.config.pick_worker(worker_id)
         self.host = open_doors(self.config)
         self.findings = Findings()
-        self.held_by = ""
+        self.busy_reason = ""
         """The holder of a lock that the pass needs; empty if the pass had it."""
         self._stop_request = StopRequest()
         self._is_owner = False
@@ -116,7 +116,7 @@ class Supervisor:
     def run_once(self, *, heal: bool = False) -> int:
         """One pass; its exit code. Beside the daemon or another pass for this worker it does nothing, which is 0."""
         prepare_state_dir(self.config)
-        self.findings, self.held_by = Findings(), ""
+        self.findings, self.busy_reason = Findings(), ""
         with (
             logging_as_configured(self.config, self.host.drive),
             catch_stop_signals() as self._stop_request,
@@ -128,7 +128,7 @@ class Supervisor:
                         held.enter_context(self._ledger())
                     self._pass(heal=heal)
             except BusyError as error:
-                self.held_by = str(error)
+                self.busy_reason = str(error)
                 return 0
             # The locks are free: nobody waits for the shared database, or for old rows.
             with self.findings.collect_errors():
@@ -191,8 +191,13 @@ class Supervisor:
             pauses.settle(worker_id)
             if before is not None and before.pause_differs:
                 pauses.read(worker_id)
-        # After a failure, a waiting command may be a pause.
-        after = self._observe_and_heal(heal=heal and commands_done and not self._stop_request)
+        after: WorkerStatus | None = None
+        with findings.collect_errors():
+            after = self._observe_until_certain()
+            if heal and commands_done and not self._stop_request:  # after a failure, a waiting command may be a pause
+                with findings.collect_errors(f"{worker_id} can't start: "):
+                    self._start_if_needed(after)
+                after = self.observe()
         try:
             maintain_output(self.host, worker_id)
         except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
@@ -212,16 +217,6 @@ class Supervisor:
         actions = ", ".join(findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", worker_id, actions, time.monotonic() - started)
 
-    def _observe_and_heal(self, *, heal: bool) -> WorkerStatus | None:
-        status = None
-        with self.findings.collect_errors():
-            status = self._observe_until_certain()
-            if heal:
-                with self.findings.collect_errors(f"{self.worker.id} can't start: "):
-                    self._start_if_needed(status)
-                status = self.observe()
-        return status
-
     def _observe_until_certain(self) -> WorkerStatus:
         """A worker that has just been stopped by a signal is watched until it continues or counts as frozen."""
         deadline = time.monotonic() + FROZEN_SECONDS + LOOK_AGAIN_SECONDS
@@ -240,9 +235,9 @@ class Supervisor:
         action = plan({worker.id: desired}, {worker.id: status}, datetime.now(UTC))[worker.id]
         if action.kind is not ActionKind.START or self._finished_reason(status):
             return
-        with checkout_shared(self.host, worker, wait=False) as is_ours:
+        with checkout_shared(self.host, worker, wait=False) as can_start:
             # Whoever changes its code has stopped it, and starts it. The observation may have missed a flag.
-            if not is_ours or self.host.pauses.read(worker.id) is not None:
+            if not can_start or self.host.pauses.read(worker.id) is not None:
                 return
             process = find_watcher(self.host, worker)
             if process.identity is None:

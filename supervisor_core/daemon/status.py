@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from supervisor_core.alerts.suppression import rows as suppressions
@@ -57,7 +57,7 @@ def status_document(
     well = well and not any(report.health == "degraded" for report in reports)
     ledger_problem = str(ledger.trouble or "")
     unwritten = (agent.problem(), life.problem()) if not ledger_problem else ()  # else both repeat it
-    problems = [each for each in (ledger_problem, configuration.problem(), *unwritten, *background_problems) if each]
+    problems = list(filter(None, (ledger_problem, configuration.problem(), *unwritten, *background_problems)))
     well = well and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
     return {
         "healthy": well and not problems and all(worker["fine"] for worker in workers),
@@ -84,141 +84,117 @@ def status_document(
 
 
 def worker_documents(
-    parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
+    context: DaemonContext, reconciler: Reconciler, statuses: Iterable[WorkerStatus]
 ) -> list[dict[str, Any]]:
-    """Each worker as it was just seen, with what its actor does and waits for."""
-    changing, now, documents = reconciler.changing_code(), datetime.now(UTC), []
-    muted = _muted(parts.ledger, now)
-    for seen in looked:
-        document = seen.as_json()
-        document["heartbeat_file"] = heartbeat_file(parts.host.config, seen.worker)
-        hush = muted.get(seen.worker.id) or muted.get(EVERYTHING.id)
-        if hush is not None:
-            document |= {"muted_until": to_text(hush.ends_at), "muted_for": str(hush.kind)}
-        actor = reconciler.workers.get(seen.worker.id)
-        noted = starts.read_starts(parts.host.config.state_dir, seen.worker.id)
-        if seen.worker.id not in parts.host.config.workers and document["pid"] is not None:
-            words = "running, but no longer in the configuration"
-            document |= {"fine": False, "reason": words}
-        document["restarts_last_hour"] = automatic_starts(noted, now)
-        if actor is None:
-            documents.append(document)
-            continue
-        moving = _moving(parts, actor, seen, changing)
-        if moving is not None:
-            again = moving is WorkerState.STARTING and document["restarts_last_hour"] > 0  # after an end by itself
-            document |= {
-                "state": str(moving),
-                "health": str(Health.UNKNOWN),
-                "fine": not (actor.problem or again),
-                "reason": str(moving),
-            }
-        elif document["pid"] is None:
-            document |= _waiting(actor)
-        elif actor.start_error:
-            words = f"running with older settings, because it can't start with the new ones: {actor.start_error}"
-            document |= {"fine": False, "reason": words}
-        if actor.problem:
-            document |= {"fine": False, "reason": actor.problem}
-        document["start_error"] = actor.start_error or None
-        document["last_error"] = actor.start_error or _crash(actor)
+    """Each worker as it was just seen, with the operation in progress and what it waits for."""
+    config, now, documents = context.host.config, datetime.now(UTC), []
+    changing = reconciler.changing_code()
+    suppressed: Mapping[str, Suppression] = {}
+    with contextlib.suppress(LedgerUnavailable):  # the status of workers doesn't depend on it
+        suppressed = context.ledger.read(lambda connection: suppressions.muted_until(connection, now))
+    for status in statuses:
+        worker_id = status.worker.id
+        document = status.as_json()
         documents.append(document)
+        document["heartbeat_file"] = heartbeat_file(config, status.worker)
+        suppression = suppressed.get(worker_id) or suppressed.get(EVERYTHING.id)
+        if suppression is not None:
+            document |= {"muted_until": to_text(suppression.ends_at), "muted_for": str(suppression.kind)}
+        if worker_id not in config.workers and document["pid"] is not None:
+            document |= {"fine": False, "reason": "running, but no longer in the configuration"}
+        restarts = automatic_starts(starts.read_starts(config.state_dir, worker_id), now)
+        document["restarts_last_hour"] = restarts
+        worker = reconciler.workers.get(worker_id)
+        if worker is None:
+            continue
+        decision = worker.decision
+        ended_well = decision is not None and decision.reason is RestartReason.ENDED_WELL
+        state = _state_in_motion(context, worker, status, changing)
+        if state is not None:
+            crashed = state is WorkerState.STARTING and restarts > 0
+            document |= {"state": str(state), "health": str(Health.UNKNOWN), "reason": str(state)}
+            document["fine"] = not (worker.problem or crashed)
+        elif document["pid"] is not None:
+            if worker.start_error:
+                reason = f"running with older settings, because it can't start with the new ones: {worker.start_error}"
+                document |= {"fine": False, "reason": reason}
+        elif decision is not None and worker.quarantine is None:
+            document |= {"fine": ended_well, "reason": decision.words}
+            if decision.what is Next.WAIT:
+                due_at = to_text(decision.due_at) if decision.due_at else None
+                document |= {"state": str(WorkerState.BACKING_OFF), "fine": False, "due_at": due_at}
+            elif ended_well:
+                document["health"] = str(Health.UNKNOWN)
+        if worker.problem:
+            document |= {"fine": False, "reason": worker.problem}
+        document["start_error"] = worker.start_error or None
+        # The crash from which it hasn't come back, unless it runs, was stopped, or ended well.
+        crash = (worker.exit_text or decision.lasting_words) if decision is not None and not ended_well else None
+        document["last_error"] = worker.start_error or crash
     return documents
 
 
 def statuses_in_motion(
-    parts: DaemonContext, reconciler: Reconciler, looked: Iterable[WorkerStatus]
+    context: DaemonContext, reconciler: Reconciler, statuses: Iterable[WorkerStatus]
 ) -> list[WorkerStatus]:
-    """The same workers, with what is being done about them: one that is just being started isn't missing."""
-    changing, told = reconciler.changing_code(), []
-    for seen in looked:
-        actor = reconciler.workers.get(seen.worker.id)
-        moving = _moving(parts, actor, seen, changing) if actor is not None else None
-        told.append(seen if moving is None else seen.under_way(moving))
-    return told
+    """The same workers, with the operation in progress: one that is just being started isn't missing."""
+    changing, current = reconciler.changing_code(), []
+    for status in statuses:
+        worker = reconciler.workers.get(status.worker.id)
+        state = _state_in_motion(context, worker, status, changing) if worker is not None else None
+        current.append(status if state is None else status.under_way(state))
+    return current
 
 
-def _moving(
-    parts: DaemonContext, actor: Worker, seen: WorkerStatus, changing: Iterable[WorkerSettings]
+def _state_in_motion(
+    context: DaemonContext, worker: Worker, status: WorkerStatus, changing: Iterable[WorkerSettings]
 ) -> WorkerState | None:
-    """The operation in progress on a worker, by its actor or a code change; None without one."""
-    moving = actor.next_state if actor.planned or _will_be_started(seen) else None
-    if moving is None and any(share_checkout(parts.host, seen.worker, other) for other in changing):
+    """The operation in progress on a worker, by itself or a code change; None without one."""
+    settings = status.worker
+    stays_stopped = not settings.enabled or settings.quarantined or status.quarantine is not None
+    # The first plan of a starting daemon will start it.
+    is_next = status.state is WorkerState.STOPPED and not stays_stopped and status.pause is None
+    state = worker.next_state if worker.planned or is_next else None
+    if state is None and any(share_checkout(context.host, settings, other) for other in changing):
         return WorkerState.STOPPING
-    return moving
-
-
-def _muted(ledger: Ledger, now: datetime) -> dict[str, Suppression]:
-    """Read the muted workers; none if the ledger can't be read, because the status of workers doesn't depend on it."""
-    try:
-        return ledger.read(lambda connection: suppressions.muted_until(connection, now))
-    except LedgerUnavailable:
-        return {}
-
-
-def _will_be_started(seen: WorkerStatus) -> bool:
-    """True if the first plan of a starting daemon will start the worker."""
-    rests = not seen.worker.enabled or seen.worker.quarantined or seen.quarantine is not None or seen.pause is not None
-    return seen.state is WorkerState.STOPPED and not rests
-
-
-def _crash(actor: Worker) -> str | None:
-    """The crash from which the worker hasn't come back; None if it runs, was stopped, or ended well."""
-    decision = actor.decision
-    if decision is None or decision.reason is RestartReason.ENDED_WELL:
-        return None
-    return actor.exit_text or decision.lasting_words
-
-
-def _waiting(actor: Worker) -> dict[str, Any]:
-    """Say why a worker that exited isn't running right now."""
-    decision = actor.decision
-    if decision is None or actor.quarantine is not None:
-        return {}
-    if decision.what is Next.WAIT:
-        due = to_text(decision.due_at) if decision.due_at else None
-        return {"state": str(WorkerState.BACKING_OFF), "fine": False, "reason": decision.words, "due_at": due}
-    well = decision.reason is RestartReason.ENDED_WELL
-    return {"fine": well, "reason": decision.words, **({"health": str(Health.UNKNOWN)} if well else {})}
+    return state
 
 
 def watched_workers(
-    parts: DaemonContext, reconciler: Reconciler, worker_ids: Collection[str]
+    context: DaemonContext, reconciler: Reconciler, worker_ids: Collection[str]
 ) -> dict[str, WatchedWorker]:
-    """Those of them that are configured. In a thread: it blocks as a look does."""
-    config = parts.host.config
-    looked = reconciler.observer.look([config.workers[each] for each in sorted(worker_ids) if each in config.workers])
-    shown = {document["id"]: document for document in worker_documents(parts, reconciler, looked)}
-    return {seen.worker.id: _watched(seen, shown[seen.worker.id], config.state_dir) for seen in looked}
+    """Those of them that are configured, for the watch after a code change. In a thread: it blocks as a look does.
 
-
-def _watched(seen: WorkerStatus, document: Mapping[str, Any], state_dir: Path) -> WatchedWorker:
-    """The status for the watch after a code change: the health of a running worker, else the view of its actor."""
-    state = WorkerState(document["state"])
-    runs = state is WorkerState.RUNNING
-    # One from the future was noted by a clock that was wrong.
-    again = [moment for moment in starts.read_starts(state_dir, seen.worker.id) if moment <= seen.at]
-    return WatchedWorker(
-        state,
-        seen.verdict.health,
-        seen.verdict.fine if runs else bool(document["fine"]),
-        _at_rest(seen) or (seen.verdict.reason if runs else str(document["reason"])),
-        started_at=seen.started_at,
-        paused=seen.pause is not None,
-        wanted=seen.worker.enabled and not seen.worker.quarantined,
-        given_up=seen.quarantine is not None,
-        started_again_at=max(again, default=None),
-        lives=tuple(read_history(state_dir, seen.worker.id)[0]),
-    )
-
-
-def _at_rest(seen: WorkerStatus) -> str:
-    """The reason why the worker should not run; empty if it should."""
-    if seen.pause is not None:
-        return str(seen.pause)
-    if not seen.worker.enabled:
-        return "disabled in the configuration"
-    return "quarantined in the configuration" if seen.worker.quarantined else ""
+    The health of a running worker is the observed one, else that of its document.
+    """
+    config, watched = context.host.config, {}
+    configured = [config.workers[worker_id] for worker_id in sorted(worker_ids) if worker_id in config.workers]
+    statuses = reconciler.observer.look(configured)
+    for status, document in zip(statuses, worker_documents(context, reconciler, statuses), strict=True):
+        worker, state = status.worker, WorkerState(document["state"])
+        is_running = state is WorkerState.RUNNING
+        reason = status.verdict.reason if is_running else str(document["reason"])
+        if status.pause is not None:
+            reason = str(status.pause)
+        elif not worker.enabled:
+            reason = "disabled in the configuration"
+        elif worker.quarantined:
+            reason = "quarantined in the configuration"
+        # One from the future was noted by a clock that was wrong.
+        restarts = [moment for moment in starts.read_starts(config.state_dir, worker.id) if moment <= status.at]
+        watched[worker.id] = WatchedWorker(
+            state,
+            status.verdict.health,
+            status.verdict.fine if is_running else bool(document["fine"]),
+            reason,
+            started_at=status.started_at,
+            paused=status.pause is not None,
+            wanted=worker.enabled and not worker.quarantined,
+            given_up=status.quarantine is not None,
+            started_again_at=max(restarts, default=None),
+            lives=tuple(read_history(config.state_dir, worker.id)[0]),
+        )
+    return watched
 
 
 WRITE_INTERVAL_SECONDS = 5.0
@@ -252,49 +228,41 @@ class RuntimeFileWriter(Service):
         while not stopping.is_set():
             seconds = WRITE_INTERVAL_SECONDS
             self.pulse.beat(within=seconds)
-            version = self._version()
-            if version != written:
+            services = [(report.name, report.state, report.health, report.last_error) for report in self._reports()]
+            news = self._reconciler.current_snapshot().version, services
+            if news != written:
                 await self.write()
-                written = version
+                written = news
             await wait_until(None, stopping, seconds)
 
     async def write(self, *, running: bool = True) -> None:
         """Write the file now. An error is logged: the lock, not this file, says whether the daemon lives."""
-        me, config = identify(os.getpid()), self._context.host.config
+        identity, config = identify(os.getpid()), self._context.host.config
         snapshots = self._reconciler.current_snapshot().workers
         workers = {worker_id: snapshot.as_json() for worker_id, snapshot in snapshots.items()}
+        for worker_id, report in self.ended_workers.items():
+            if worker_id not in workers:
+                continue
+            actual = workers[worker_id]["actual"]
+            if report.stopped:
+                actual |= {"state": str(WorkerState.STOPPED), "started_at": None, "reason": "stopped with the daemon"}
+                actual |= {"pid": None, "health": "unknown", "pending": []}
+            else:
+                survivor = next((survivor.pid for survivor in report.survivors), None)
+                actual |= {"state": str(WorkerState.STUCK), "pid": survivor, "pending": []}
         document = {
             "running": running,
             "supervisor_id": config.supervisor.id,
             "pid": os.getpid(),
-            "start": me.start if me else None,
-            "boot_id": me.boot_id if me else None,
+            "start": identity.start if identity else None,
+            "boot_id": identity.boot_id if identity else None,
             "hostname": socket.gethostname(),
             "started_at": to_text(self.started_at),
             "stopped_at": None if running else to_text(datetime.now(UTC)),
             "services": [report.as_json() for report in self._reports()],
-            "workers": _with_ended_workers(workers, self.ended_workers),
+            "workers": workers,
         }
         try:
             await self._blocking(ownership.write, config.state_dir, document)
         except OSError as error:
             log.error("%s couldn't be written: %s", ownership.RUNTIME_FILE, error)  # noqa: TRY400
-
-    def _version(self) -> object:
-        """Differs once there is something new to write."""
-        services = [(each.name, each.state, each.health, each.last_error) for each in self._reports()]
-        return self._reconciler.current_snapshot().version, services
-
-
-def _with_ended_workers(workers: Mapping[str, Any], ended: Mapping[str, StopReport]) -> dict[str, Any]:
-    """The last snapshots of the workers, changed for those that were stopped with the daemon since."""
-    documents = dict(workers)
-    for worker_id, report in ended.items():
-        if worker_id in documents:
-            actual: dict[str, Any] = {"state": str(WorkerState.STUCK), "pending": []}
-            actual["pid"] = next((survivor.pid for survivor in report.survivors), None)
-            if report.stopped:
-                state, reason = str(WorkerState.STOPPED), "stopped with the daemon"
-                actual |= {"state": state, "pid": None, "started_at": None, "health": "unknown", "reason": reason}
-            documents[worker_id] = {**documents[worker_id], "actual": {**documents[worker_id]["actual"], **actual}}
-    return documents

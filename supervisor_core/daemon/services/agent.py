@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from uuid import UUID
 
 from supervisor_core.common.errors import SupervisorError
@@ -60,8 +60,6 @@ class Publisher(Protocol):
     def publish(self, event: Event) -> object:
         """Take an event. It must not block; what it returns is awaited if it can be."""
 
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -168,37 +166,38 @@ class SupervisorAgent:
         for change in await self._elsewhere(self.team_manager.sync_with, config):
             log.info("%s", change)
 
-    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
         """Finish the work even if the caller is cancelled, so that memory agrees with the database."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        await asyncio.shield(task)
 
     async def _spawn(self) -> None:
         async with self._move_lock:
-            if self._row is None:
-                self._row = await self._begin_life()
+            await self._begin_life()
 
     async def _begin_life(self) -> SupervisorRow:
+        """The row of this run, written if it isn't yet."""
+        if self._row is not None:
+            return self._row
+        name = str(self.supervisor_id)
+        # Read first: the pause of an earlier run holds also while this one can't be written down.
+        before = await self._elsewhere(self._database.read, partial(supervisors.find, supervisor_id=name))
+        self._was_paused = before is not None and before.paused
         facts = {
             "heartbeat_seconds": self._heartbeat.every_seconds,
             "hostname": host_name(),
             "pid": os.getpid(),
             "version": __version__,
         }
-        name = str(self.supervisor_id)
-        # Read first: an earlier pause holds also while this run can't be written down.
-        last: SupervisorRow | None = await self._elsewhere(
-            self._database.read, partial(supervisors.find, supervisor_id=name)
-        )
-        self._was_paused = last is not None and last.paused
         begin = partial(supervisors.begin_life, supervisor_id=name, facts=facts, now=self._clock())
         row: SupervisorRow
         row, before = await self._elsewhere(self._database.write, begin)
         if before is not None and before.status in ALIVE:
             message = "supervisor %s didn't stop normally last time: pid %d on %s had been %s since %s"
             log.warning(message, name, before.pid, before.hostname, before.status, before.changed_at)
+        self._row = row
         return row
 
     async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
@@ -212,9 +211,7 @@ class SupervisorAgent:
             if to is before:
                 log.warning("supervisor %s is already %s: %s changes nothing", self.supervisor_id, before, move)
                 return
-            if self._row is None:
-                self._row = await self._begin_life()
-            row, now = self._row, self._clock()
+            row, now = await self._begin_life(), self._clock()
             stays_paused = move is SupervisorMove.START and row.paused
             statuses = [before, to, *([next_status(to, SupervisorMove.PAUSE)] if stays_paused else [])]
             changes: dict[str, Any] = {}

@@ -69,14 +69,13 @@ async def set_monitoring(
         label=audit_label(issuer.name, issuer.id, None),
         details={"command": command},
     )
-    if paused:
-        await agent.pause(f"paused by {issuer.name or issuer.id}", asked=entry)
-    else:
+    if not paused:
         await agent.resume(asked=entry)
-    plan_again()  # after a pause, what waits of an older plan isn't begun any more
-    if paused:
-        return (
-            "Monitoring is paused, also across restarts: no worker is started, stopped or restarted automatically. "
-            "Workers keep running, and commands still work."
-        )
-    return "Monitoring is active again. Changes since the pause are handled now."
+        plan_again()
+        return "Monitoring is active again. Changes since the pause are handled now."
+    await agent.pause(f"paused by {issuer.name or issuer.id}", asked=entry)
+    plan_again()  # what waits of an older plan isn't begun any more
+    return (
+        "Monitoring is paused, also across restarts: no worker is started, stopped or restarted automatically. "
+        "Workers keep running, and commands still work."
+    )

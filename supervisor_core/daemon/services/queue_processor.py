@@ -92,23 +92,23 @@ class QueueProcessor(Service):
         while not stopping.is_set():
             self.pulse.beat()
             self._woken.clear()
-            is_look = self._look_due or loop.time() >= next_look
-            self._look_due = has_more = False
+            look_due = self._look_due or loop.time() >= next_look
+            self._look_due = unfinished = False
             try:
-                if is_look:
-                    workers, has_more = await self._blocking(self._work)
-                    self._look_due = self._look_due or has_more
+                if look_due:
+                    workers, unfinished = await self._blocking(self._work)
+                    self._look_due = self._look_due or unfinished
                     self._wake_workers(workers)
                 elif count := await self._blocking(results.deliver, self._parts.host, self._parts.ledger):
-                    has_more, delivered_at = count >= results.AT_ONCE, loop.time()
+                    unfinished, delivered_at = count >= results.AT_ONCE, loop.time()
             except LedgerUnavailable as error:  # the flags wait, and are followed once it can be written
                 about = LogEvent.LEDGER_LOST.extra(error=str(error))
                 log.error("commands are waiting: %s", error, extra=about)  # noqa: TRY400
-            if is_look:
+            if look_due:
                 is_local = self._parts.host.config.nas.root is None
-                is_quiet = self._is_watched and is_local and not self._problem and not self._unripe
-                next_look = loop.time() + max(WATCHED_POLL_SECONDS if is_quiet else 0.0, self._poll_seconds)
-            if not (self._look_due or has_more):
+                can_wait = self._is_watched and is_local and not self._problem and not self._unripe
+                next_look = loop.time() + max(WATCHED_POLL_SECONDS if can_wait else 0.0, self._poll_seconds)
+            if not (self._look_due or unfinished):
                 seconds = max(0.0, next_look - loop.time())
                 self.pulse.beat(within=seconds)
                 await wait_until(self._woken, stopping, seconds)
@@ -127,7 +127,7 @@ class QueueProcessor(Service):
 
     def _work(self) -> tuple[set[str], bool]:
         """Take flags and deliver; return the workers with waiting jobs, and whether there is more to do right away."""
-        host, has_more, problem = self._parts.host, False, ""
+        host, unfinished, problem = self._parts.host, False, ""
         try:
             while self._missing_folders:  # once: a worker may rely on them
                 host.drive.check()
@@ -138,7 +138,7 @@ class QueueProcessor(Service):
                     host.drive.make_folder(folder)
                 self._missing_folders.pop()
             swept = self._intake.sweep(self._watch_inbox)
-            self._unripe, has_more = swept.unripe, swept.more
+            self._unripe, unfinished = swept.unripe, swept.more
         except (DriveUnavailable, OSError) as error:
             problem = str(error)
         if problem and not self._problem:
@@ -146,10 +146,10 @@ class QueueProcessor(Service):
         elif self._problem and not problem:
             log.info("the drive can be used again", extra=LogEvent.DRIVE_BACK.extra())
         self._problem = problem
-        has_more = results.deliver(host, self._parts.ledger) >= results.AT_ONCE or has_more
+        unfinished = results.deliver(host, self._parts.ledger) >= results.AT_ONCE or unfinished
         children.reap()  # their workers tell of them
         with_work = partial(jobs.workers_with_work, parallel=host.config.supervisor.parallel)
-        return self._parts.ledger.read(with_work), has_more
+        return self._parts.ledger.read(with_work), unfinished
 
     def _watch_inbox(self) -> None:
         """Have the kernel report new flags; for the thread of a call to the drive."""

@@ -180,7 +180,7 @@ def test_run_once_gives_the_exit_code_and_beside_another_does_nothing(home: Home
     with pass_ownership(home.state_dir, "OrionMX"):
         home.drop_flag("supervisor_resume_OrionMX_t1.flag", {})
         assert supervisor.run_once() == 0
-        assert f"Another pass for OrionMX is running (pid {os.getpid()}" in supervisor.held_by
+        assert f"Another pass for OrionMX is running (pid {os.getpid()}" in supervisor.busy_reason
         with pytest.raises(BusyError):
             supervisor.check_control_flags()
     assert is_watcher_paused(home.nas / "00_STATE", "OrionMX"), "the flag is for later"
