@@ -202,9 +202,9 @@ class Supervisor:
             maintain_output(self.host, worker_id)
         except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
             log.warning("the output of %s is kept in the state folder: %s", worker_id, error)
-        if before and after and before.in_words() != after.in_words():
+        if before is not None and after is not None and before.in_words() != after.in_words():
             log.info("%s was %s before this pass and is now %s", worker_id, before.in_words(), after.in_words())
-        if after and not after.verdict.fine and not self._finished_reason(after):
+        if after is not None and not after.verdict.fine and not self._finished_reason(after):
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
             findings.fail(after.problem, level)
         if self._stop_request:
