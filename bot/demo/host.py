@@ -176,6 +176,8 @@ class DemoHost:
             pass
         except (UnresponsiveError, ControlError) as error:
             return [f"Another daemon may still be running: {error}"]
+        if not self.state_dir.exists():
+            return []  # nothing was ever started
         try:
             report = HostProcesses(self.state_dir).stop(WORKER, timeout=STOP_SECONDS)
         except (SupervisorError, OSError) as error:

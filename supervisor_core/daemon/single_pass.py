@@ -191,20 +191,15 @@ class Supervisor:
             pauses.settle(worker_id)
             if before is not None and before.pause_differs:
                 pauses.read(worker_id)
-        after: WorkerStatus | None = None
-        with findings.collect_errors():
-            after = self._observe_until_certain()
-            if heal and commands_done and not self._stop_request:  # after a failure, a waiting command may be a pause
-                with findings.collect_errors(f"{worker_id} can't start: "):
-                    self._start_if_needed(after)
-                after = self.observe()
+        # After a failure, a waiting command may be a pause.
+        after = self._observe_and_heal(heal=heal and commands_done and not self._stop_request)
         try:
             maintain_output(self.host, worker_id)
         except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
             log.warning("the output of %s is kept in the state folder: %s", worker_id, error)
-        if before is not None and after is not None and before.in_words() != after.in_words():
+        if before and after and before.in_words() != after.in_words():
             log.info("%s was %s before this pass and is now %s", worker_id, before.in_words(), after.in_words())
-        if after is not None and not after.verdict.fine and not self._finished_reason(after):
+        if after and not after.verdict.fine and not self._finished_reason(after):
             level = logging.WARNING if after.verdict.health is Health.STALE else logging.ERROR
             findings.fail(after.problem, level)
         if self._stop_request:
@@ -216,6 +211,16 @@ class Supervisor:
             self.report_heartbeat_to_database(after)
         actions = ", ".join(findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", worker_id, actions, time.monotonic() - started)
+
+    def _observe_and_heal(self, *, heal: bool) -> WorkerStatus | None:
+        status = None
+        with self.findings.collect_errors():
+            status = self._observe_until_certain()
+            if heal:
+                with self.findings.collect_errors(f"{self.worker.id} can't start: "):
+                    self._start_if_needed(status)
+                status = self.observe()
+        return status
 
     def _observe_until_certain(self) -> WorkerStatus:
         """A worker that has just been stopped by a signal is watched until it continues or counts as frozen."""
