@@ -72,7 +72,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def well(self) -> bool:
+    def succeeded(self) -> bool:
         return not self.problems
 
     def fail(self, problem: str, level: int = logging.ERROR) -> None:
@@ -120,12 +120,12 @@ class Supervisor:
         with (
             logging_as_configured(self.config, self.host.drive),
             catch_stop_signals() as self._stop_request,
-            ExitStack() as held,
+            ExitStack() as resources,
         ):
             try:
                 with worker_context(self.worker.id), self._ownership():
                     with self.findings.collect_errors():
-                        held.enter_context(self._ledger())
+                        resources.enter_context(self._ledger())
                     self._pass(heal=heal)
             except BusyError as error:
                 self.busy_reason = str(error)
@@ -140,7 +140,7 @@ class Supervisor:
                     self._sweep()
         if self._stop_request:
             return INTERRUPTED
-        return 0 if self.findings.well else 1
+        return 0 if self.findings.succeeded else 1
 
     def check_watcher_health(self) -> dict[str, Any]:
         """The worker as `status --json` shows it, with `running` and `healthy`."""
@@ -191,13 +191,8 @@ class Supervisor:
             pauses.settle(worker_id)
             if before is not None and before.pause_differs:
                 pauses.read(worker_id)
-        after: WorkerStatus | None = None
-        with findings.collect_errors():
-            after = self._observe_until_certain()
-            if heal and commands_done and not self._stop_request:  # after a failure, a waiting command may be a pause
-                with findings.collect_errors(f"{worker_id} can't start: "):
-                    self._start_if_needed(after)
-                after = self.observe()
+        # After a failure, a waiting command may be a pause.
+        after = self._observe_and_heal(heal=heal and commands_done and not self._stop_request)
         try:
             maintain_output(self.host, worker_id)
         except (SupervisorError, OSError) as error:  # the drive's problem is a finding already
@@ -216,6 +211,16 @@ class Supervisor:
             self.report_heartbeat_to_database(after)
         actions = ", ".join(findings.actions) or "nothing to do"
         log.info("pass for %s: %s, in %.2f s", worker_id, actions, time.monotonic() - started)
+
+    def _observe_and_heal(self, *, heal: bool) -> WorkerStatus | None:
+        status = None
+        with self.findings.collect_errors():
+            status = self._observe_until_certain()
+            if heal:
+                with self.findings.collect_errors(f"{self.worker.id} can't start: "):
+                    self._start_if_needed(status)
+                status = self.observe()
+        return status
 
     def _observe_until_certain(self) -> WorkerStatus:
         """A worker that has just been stopped by a signal is watched until it continues or counts as frozen."""
@@ -262,7 +267,7 @@ class Supervisor:
             supervisor_id=self.config.supervisor.id,
             worker_id=self.worker.id,
             at=datetime.now(UTC),
-            success=self.findings.well,
+            success=self.findings.succeeded,
             error="; ".join(self.findings.problems) or None,
             actions=tuple(self.findings.actions),
             state=status.in_words() if status else "unknown",
