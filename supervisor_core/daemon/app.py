@@ -322,7 +322,7 @@ class Application(Program):
     # The reconciler calls these on the event loop.
 
     def monitoring_paused(self) -> bool:
-        return self.agent.rests
+        return self.agent.monitoring_paused
 
     def is_stopping(self) -> bool:
         return self.stopping.is_set()
@@ -472,7 +472,7 @@ def build_scheduler(
         return hosts.config
 
     evidence = EvidenceCollector(lambda: context.host, hosts.last_lines)
-    alerting = AlertMonitor(ledger, config, lambda: agent.rests, evidence)
+    alerting = AlertMonitor(ledger, config, lambda: agent.monitoring_paused, evidence)
     return Scheduler(
         ledger,
         blocking,

@@ -74,13 +74,13 @@ def opened_ledger(config: SupervisorConfig, lock: HubLock | None = None) -> Iter
     from supervisor_core.storage.store import Ledger  # slow to import, and not all need a ledger
 
     prepare_state_dir(config)
-    place: Path | LedgerPlace = config.state_dir / LEDGER_FILE
+    location: Path | LedgerPlace = config.state_dir / LEDGER_FILE
     if config.ledger_url:
         from supervisor_core.fleet.hub.ledger import LedgerDatabase
 
         limit = config.database.query_timeout_seconds
-        place = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
-    with Ledger(place, config.supervisor.id, shares=not config.shared_database_disabled) as ledger:
+        location = LedgerDatabase(config.ledger_url, limit, config.supervisor.id, lock)
+    with Ledger(location, config.supervisor.id, shares=not config.shared_database_disabled) as ledger:
         yield ledger
 
 

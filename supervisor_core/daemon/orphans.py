@@ -63,23 +63,27 @@ def refuse_orphaned_jobs(parts: DaemonContext, known: Collection[str]) -> list[J
 
 def _waiting_here(ledger: Ledger, parallel: int) -> set[str]:
     """The workers of this host with a job that can start: the others' jobs are sent to their hosts."""
-    return {each for each in ledger.read(partial(jobs.workers_with_work, parallel=parallel)) if not is_address(each)}
+    return {
+        worker_id
+        for worker_id in ledger.read(partial(jobs.workers_with_work, parallel=parallel))
+        if not is_address(worker_id)
+    }
 
 
 def unblock_worker(host: HostContext, ledger: Ledger, worker_id: str) -> None:
     """In a pass, log the workers that this worker's commands wait for; unconfigured ones don't block."""
-    gone: set[str] = set()
+    known: set[str] = set()
     while True:
-        held = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id, parallel=host.config.supervisor.parallel))
-        orphans = {first.worker_id for _, first in held} - set(host.config.workers) - gone
+        blocked = ledger.read(partial(jobs.blocked_jobs, worker_id=worker_id, parallel=host.config.supervisor.parallel))
+        orphans = {first.worker_id for _, first in blocked} - set(host.config.workers) - known
         if not orphans:
             break
         for orphan in sorted(orphans):
-            gone.add(orphan)
+            known.add(orphan)
             with suppress(BusyError), worker_ownership(host.config.state_dir, orphan):
                 report_interrupted(host, ledger, [orphan])
                 _refused(host, ledger, orphan)
-    for job, first in held:
+    for job, first in blocked:
         with command_context(job.task_id, job.label, job.worker_id):
             log.info("%s of %s is waiting for %s", job.command, worker_id, first.worker_id)
 

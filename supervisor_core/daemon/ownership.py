@@ -43,24 +43,24 @@ class BusyError(SupervisorError):
 @contextmanager
 def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, remedy: str = "") -> Iterator[FileLock]:
     """Be the one daemon of this state folder, and hold its lock."""
-    with ExitStack() as held:
+    with ExitStack() as locks:
         daemon = FileLock(state_dir / DAEMON_LOCK, "the supervisor")
-        kept = os.environ.pop(KEPT_LOCK, "")
+        kept_fd = os.environ.pop(KEPT_LOCK, "")
         try:
-            if not (kept.isdecimal() and daemon.resume(int(kept))):
+            if not (kept_fd.isdecimal() and daemon.resume(int(kept_fd))):
                 try:
                     daemon.acquire()
                 except LockedError as error:
                     if error.holder is not None:
                         raise
                     daemon.acquire(timeout=LOOK_SECONDS)  # a reader (`status`, a pass) holds it only for a moment
-            held.enter_context(daemon)
+            locks.enter_context(daemon)
         except LockedError as error:
             pid = f" (pid {error.holder.identity.pid})" if error.holder else ""
             message = f"supervisor already running{pid}"
             raise AlreadyRunningError(f"{message}." if remedy else message, remedy=remedy) from None
         try:
-            held.enter_context(FileLock(state_dir / PASSES_LOCK, "the supervisor").acquire(timeout=wait_seconds))
+            locks.enter_context(FileLock(state_dir / PASSES_LOCK, "the supervisor").acquire(timeout=wait_seconds))
         except LockedError:
             raise BusyError(f"A pass is still running after {wait_seconds:g} s. Try again when it's done.") from None
         yield daemon
@@ -69,14 +69,14 @@ def daemon_ownership(state_dir: Path, wait_seconds: float = PASS_WAIT_SECONDS, r
 @contextmanager
 def pass_ownership(state_dir: Path, worker_id: str) -> Iterator[None]:
     """Be the one pass for this worker, beside passes for others and beside no daemon."""
-    with ExitStack() as held:
+    with ExitStack() as locks:
         try:
             FileLock(state_dir / DAEMON_LOCK).acquire(exclusive=False).release()
-            held.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
+            locks.enter_context(FileLock(state_dir / PASSES_LOCK).acquire(exclusive=False))
         except LockedError as error:
             holder = f" ({error.holder})" if error.holder else ""
             raise BusyError(f"The daemon supervises {worker_id}{holder}. This pass did nothing.") from None
-        held.enter_context(worker_ownership(state_dir, worker_id))
+        locks.enter_context(worker_ownership(state_dir, worker_id))
         yield
 
 

@@ -72,7 +72,7 @@ class Findings:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def well(self) -> bool:
+    def succeeded(self) -> bool:
         return not self.problems
 
     def fail(self, problem: str, level: int = logging.ERROR) -> None:
@@ -120,12 +120,12 @@ class Supervisor:
         with (
             logging_as_configured(self.config, self.host.drive),
             catch_stop_signals() as self._stop_request,
-            ExitStack() as held,
+            ExitStack() as resources,
         ):
             try:
                 with worker_context(self.worker.id), self._ownership():
                     with self.findings.collect_errors():
-                        held.enter_context(self._ledger())
+                        resources.enter_context(self._ledger())
                     self._pass(heal=heal)
             except BusyError as error:
                 self.busy_reason = str(error)
@@ -140,7 +140,7 @@ class Supervisor:
                     self._sweep()
         if self._stop_request:
             return INTERRUPTED
-        return 0 if self.findings.well else 1
+        return 0 if self.findings.succeeded else 1
 
     def check_watcher_health(self) -> dict[str, Any]:
         """The worker as `status --json` shows it, with `running` and `healthy`."""
@@ -267,7 +267,7 @@ class Supervisor:
             supervisor_id=self.config.supervisor.id,
             worker_id=self.worker.id,
             at=datetime.now(UTC),
-            success=self.findings.well,
+            success=self.findings.succeeded,
             error="; ".join(self.findings.problems) or None,
             actions=tuple(self.findings.actions),
             state=status.in_words() if status else "unknown",

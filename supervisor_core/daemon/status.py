@@ -53,14 +53,14 @@ def status_document(
 ) -> dict[str, Any]:
     """Return the whole status, and whether everything is healthy."""
     reports = list(services)
-    well = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
-    well = well and not any(report.health == "degraded" for report in reports)
+    is_healthy = all(report.state in (ServiceState.RUNNING, ServiceState.DISABLED) for report in reports)
+    is_healthy = is_healthy and not any(report.health == "degraded" for report in reports)
     ledger_problem = str(ledger.trouble or "")
     unwritten = (agent.problem(), life.problem()) if not ledger_problem else ()  # else both repeat it
     problems = list(filter(None, (ledger_problem, configuration.problem(), *unwritten, *background_problems)))
-    well = well and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
+    is_healthy = is_healthy and agent.status not in (SupervisorStatus.FAILED, SupervisorStatus.TERMINATED)
     return {
-        "healthy": well and not problems and all(worker["fine"] for worker in workers),
+        "healthy": is_healthy and not problems and all(worker["fine"] for worker in workers),
         "supervisor": {
             "id": str(agent.supervisor_id),
             "state": "running",

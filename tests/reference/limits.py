@@ -68,7 +68,7 @@ def page() -> str:
 def _tables() -> Rows:
     for name in sorted(metadata.tables):
         kept = [
-            f"{duration(rule.kept)} after {rule.after}."
+            f"{duration(rule.period)} after {rule.after}."
             for rule in retention.RETENTIONS
             if rule.table.name == name and rule.after
         ]
@@ -87,7 +87,7 @@ def _files() -> Iterable[tuple[str, str, str]]:
         if not each.name.startswith("temporary files in") or each.name.endswith("/."):
             name = "temporary files that a crash left" if each.names == retention.TEMPORARY else each.name
             if not (each.names == retention.TEMPORARY and each.on_drive):
-                yield name, duration(each.kept), f"{each.most:,}" if each.most else ""
+                yield name, duration(each.period), f"{each.most:,}" if each.most else ""
 
 
 def _sections() -> Iterable[tuple[str, Rows]]:

@@ -84,10 +84,10 @@ class ConfigService(Service):
 
     def problem(self) -> str:
         """The problem of the file in a line, with the active version; empty if there is none."""
-        problem, *more = self._error.splitlines() or [""]
+        problem, *others = self._error.splitlines() or [""]
         if self._hangs:
-            problem, more = f"the configuration's folder, {self.current.config.path.parent}, isn't responding", []
-        count = f" (and {len(more)} more)" if more else ""
+            problem, others = f"the configuration's folder, {self.current.config.path.parent}, isn't responding", []
+        count = f" (and {len(others)} more)" if others else ""
         return f"{problem}{count}; version {self.current.number} stays active" if problem else ""
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -89,7 +89,7 @@ class ShellCommands:
         A client that has `seen` some steps of its handlers is also answered when there are more: with all of them, in
         the order of their times.
         """
-        task_id, seen = str(request.get("task_id", "")), request.get("seen")
+        task_id, known_steps = str(request.get("task_id", "")), request.get("seen")
         seconds = min(float(request.get("seconds", 60.0)), LONGEST_WAIT_SECONDS)
         try:
             async with asyncio.timeout(seconds):
@@ -98,7 +98,7 @@ class ShellCommands:
                     ended, count = await self._blocking(
                         self._ledger.read, lambda connection: jobs.count_steps(connection, task_id)
                     )
-                    if ended or (seen is not None and count > int(seen)):
+                    if ended or (known_steps is not None and count > int(known_steps)):
                         some = await self._blocking(
                             self._ledger.read, lambda connection: jobs.of_task(connection, task_id)
                         )

@@ -117,7 +117,7 @@ class SupervisorAgent:
         return (self._row.reason or "") if self._row else ""
 
     @property
-    def rests(self) -> bool:
+    def monitoring_paused(self) -> bool:
         """True while monitoring is paused, from the moment that this run is on record."""
         return self._row.paused if self._row is not None else self._was_paused
 
@@ -142,15 +142,15 @@ class SupervisorAgent:
         """End this life. A pause stays in force for the next one."""
         await self._finish(self._move(SupervisorMove.STOP))
 
-    async def pause(self, reason: str = "", *, asked: AuditEntry | None = None) -> None:
+    async def pause(self, reason: str = "", *, audit: AuditEntry | None = None) -> None:
         """Pause monitoring and reconciling, also across restarts, until `resume`. Workers aren't touched.
 
-        `asked` is the audit row of the request, written together with the move.
+        `audit` is the audit row of the request, written together with the move.
         """
-        await self._finish(self._move(SupervisorMove.PAUSE, reason, asked))
+        await self._finish(self._move(SupervisorMove.PAUSE, reason, audit))
 
-    async def resume(self, *, asked: AuditEntry | None = None) -> None:
-        await self._finish(self._move(SupervisorMove.RESUME, asked=asked))
+    async def resume(self, *, audit: AuditEntry | None = None) -> None:
+        await self._finish(self._move(SupervisorMove.RESUME, audit=audit))
 
     async def fail(self, reason: str) -> None:
         """Say that this supervisor can't do its work, and why. `start` tries again; `stop` gives up."""
@@ -200,7 +200,7 @@ class SupervisorAgent:
         self._row = row
         return row
 
-    async def _move(self, move: SupervisorMove, reason: str = "", asked: AuditEntry | None = None) -> None:
+    async def _move(self, move: SupervisorMove, reason: str = "", audit: AuditEntry | None = None) -> None:
         """Store a move, and then publish it. A start after a pause is two moves in one transaction."""
         reason = one_line(storable(reason), REASON)
         async with self._move_lock:
@@ -222,10 +222,10 @@ class SupervisorAgent:
             elif move is SupervisorMove.START and not row.paused:
                 changes = {"reason": None}
             steps = [supervisors.move(row, old, new, now, **changes) for old, new in pairwise(statuses)]
-            steps[0] = replace(steps[0], audit=asked)
-            taken, stored = await self._elsewhere(supervisors.take_moves, self._database, row, steps, now)
+            steps[0] = replace(steps[0], audit=audit)
+            is_taken, stored = await self._elsewhere(supervisors.take_moves, self._database, row, steps, now)
             # Not taken, and yet the row is as it should be: an earlier try was written, and its answer was lost.
-            if stored is None or not (taken or (stored.life, stored.status) == (row.life, statuses[-1])):
+            if stored is None or not (is_taken or (stored.life, stored.status) == (row.life, statuses[-1])):
                 known = f"its row names pid {stored.pid} on {stored.hostname}, {stored.status}" if stored else ""
                 raise SupersededError(
                     f"Supervisor {self.supervisor_id} couldn't change its status: {known or 'its row is missing'}.",

@@ -70,10 +70,10 @@ async def set_monitoring(
         details={"command": command},
     )
     if not paused:
-        await agent.resume(asked=entry)
+        await agent.resume(audit=entry)
         plan_again()
         return "Monitoring is active again. Changes since the pause are handled now."
-    await agent.pause(f"paused by {issuer.name or issuer.id}", asked=entry)
+    await agent.pause(f"paused by {issuer.name or issuer.id}", audit=entry)
     plan_again()  # what waits of an older plan isn't begun any more
     return (
         "Monitoring is paused, also across restarts: no worker is started, stopped or restarted automatically. "

@@ -108,7 +108,7 @@ class Retention:
     """The rows of one table that go after a while."""
 
     table: Table
-    kept: timedelta
+    period: timedelta
     after: str
     """The end of the sentence “Rows are kept for 90 days after …”, for the limits reference."""
     rows: ColumnElement[bool]
@@ -158,10 +158,10 @@ def _quiet_flips() -> ColumnElement[bool]:
     )
     names = ("supervisor_id", "target_type", "target_id")
     newer = flips.alias("newer")
-    later = exists().where(*(newer.c[name] == flips.c[name] for name in names), newer.c.flip_id > flips.c.flip_id)
+    has_newer = exists().where(*(newer.c[name] == flips.c[name] for name in names), newer.c.flip_id > flips.c.flip_id)
     address = flips.c.supervisor_id + SEPARATOR + flips.c.target_id
     copied = and_(flips.c.target_type.in_((WORKER, FLAPPING)), address.in_(WORKERS))
-    return (flips.c.at < OLD) & ~current & ~(copied & ~later)
+    return (flips.c.at < OLD) & ~current & ~(copied & ~has_newer)
 
 
 t, _beat = tables, tables.workers.c.last_heartbeat_at
@@ -184,9 +184,7 @@ _removed_conditions = and_(
     conditions.c.target_id.not_in(WORKERS),
     conditions.c.since < OLD,
     ~exists().where(
-        t.alerts.c.target_type == conditions.c.target_type,
-        t.alerts.c.target_id == conditions.c.target_id,
-        _live_alert,
+        t.alerts.c.target_type == conditions.c.target_type, t.alerts.c.target_id == conditions.c.target_id, _live_alert
     ),
 )
 
@@ -199,8 +197,8 @@ RETENTIONS: tuple[Retention, ...] = (
         name="delivered",
     ),
     *(
-        Retention(outbox, kept, "", _delivered & outbox.c.kind.in_(kinds), name=f"delivered {kept.days}")
-        for kept, kinds in MESSAGES_KEPT.items()
+        Retention(outbox, period, "", _delivered & outbox.c.kind.in_(kinds), name=f"delivered {period.days}")
+        for period, kinds in MESSAGES_KEPT.items()
     ),
     Retention(
         outbox,
@@ -246,10 +244,7 @@ RETENTIONS: tuple[Retention, ...] = (
     ),
     Retention(t.alerts, QUARTER, "the alert closed", (t.alerts.c.closed_at < OLD) & ~_live_alert),
     Retention(
-        conditions,
-        QUARTER,
-        "the worker was removed; one row for each worker and part of the host",
-        _removed_conditions,
+        conditions, QUARTER, "the worker was removed; one row for each worker and part of the host", _removed_conditions
     ),
     Retention(
         conditions,
@@ -302,7 +297,7 @@ class Files:
     path: str
     """Below the state folder; on the drive, one of `nas.folders` and what is below it."""
     names: str
-    kept: timedelta
+    period: timedelta
     most: int | None = None
     on_drive: bool = False
 
@@ -332,13 +327,13 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
 
     An interrupted sweep continues with its last part."""
     state_dir, removed = host.config.state_dir, Counter[str]()
-    done = parts_done(state_dir)
+    finished = parts_done(state_dir)
     for name, delete_piece in _parts(host, ledger, now):
-        has_more = name not in done
-        while has_more:
-            has_more = False
+        unfinished = name not in finished
+        while unfinished:
+            unfinished = False
             try:
-                count, has_more = delete_piece()
+                count, unfinished = delete_piece()
                 removed[name] += count
             except DriveUnavailable as error:
                 log.debug("retention of %s waits for the drive: %s", name, error)
@@ -346,7 +341,7 @@ def sweep(host: HostContext, ledger: Ledger, now: datetime) -> Iterator[None]:
                 log.warning("retention of %s failed, retrying tomorrow: %s", name, error)
             except Exception:  # the edge: a mistake here must not stop the rest
                 log.exception("retention of %s failed, retrying tomorrow", name)
-            if not has_more:
+            if not unfinished:
                 note_part(state_dir, name)
             yield
     note_sweep(state_dir)
@@ -380,9 +375,9 @@ def delete_rows(
     ledger: Ledger, retention: Retention, now: datetime, workers: Collection[str] = (), *, shares: bool = False
 ) -> tuple[int, bool]:
     """Delete the next rows that are old; how many that were, and whether there may be more."""
-    table, days = retention.table, retention.kept.days
+    table, days = retention.table, retention.period.days
     values = {
-        "old": now - retention.kept,
+        "old": now - retention.period,
         "workers": list(workers),
         "heartbeats": [*workers, *(f"supervisor_{worker_id}" for worker_id in workers)],
         "shares": shares,
@@ -419,7 +414,7 @@ def _delete_files(host: HostContext, files: Files, now: datetime) -> tuple[int, 
             return 0, False
         spare = is_in_use if files.names == OF_A_WORKER else lambda _name: False
         with opened as folder:
-            return delete_old(folder, re.compile(files.names), (now - files.kept).timestamp(), files.most, spare)
+            return delete_old(folder, re.compile(files.names), (now - files.period).timestamp(), files.most, spare)
 
     if not files.on_drive:
         return work()
@@ -437,8 +432,10 @@ def _delete_refs(git: Git, ledger: Ledger, state_dir: Path, now: datetime) -> tu
     trail, task_ids = t.audit_log.c, set().union(*commands.values())
     old = select(trail.task_id).where(trail.task_id.in_(task_ids), trail.created_at < now - QUARTER)
     with_job = select(jobs.c.task_id).where(jobs.c.task_id.in_(task_ids))
-    known, gone = ledger.read(lambda connection: (set(connection.scalars(with_job)), set(connection.scalars(old))))
-    refs = [ref for ref, ids in commands.items() if not known & ids and gone & ids][:REFS_AT_ONCE]
+    with_jobs, old_ids = ledger.read(
+        lambda connection: (set(connection.scalars(with_job)), set(connection.scalars(old)))
+    )
+    refs = [ref for ref, ids in commands.items() if not with_jobs & ids and old_ids & ids][:REFS_AT_ONCE]
     count = sum(delete_kept_ref(git, ref) for ref in refs)
     return count, count == REFS_AT_ONCE
 

@@ -79,7 +79,7 @@ class FakeHosts:
 def a_scheduler(parts: DaemonContext, approvals: Approvals, hosts: FakeHosts) -> Scheduler:
     """The scheduler of a daemon, without the daemon."""
     reconciler = cast("Reconciler", SimpleNamespace(look_again=lambda: None))
-    agent = cast("SupervisorAgent", SimpleNamespace(rests=False))
+    agent = cast("SupervisorAgent", SimpleNamespace(monitoring_paused=False))
     rights = host_rights(lambda: hosts.config)
     return build_scheduler(parts, cast("Hosts", hosts), approvals, Blocking(), agent, reconciler, rights, no_chat)
 

@@ -78,7 +78,7 @@ class Scene:
 
     def rests(self) -> bool:
         """Whether a plan would rest now."""
-        return self.agent.rests
+        return self.agent.monitoring_paused
 
     def members(self) -> dict[str, list[str]]:
         """Of each team, as the ledger has it."""
@@ -123,10 +123,10 @@ def test_one_that_somebody_had_paused_is_paused_again_once_it_is_well(scene: Sce
         scene.broken = BROKEN
         await scene.living.spawn()
         assert await scene.follow_after(0) is S.FAILED
-        assert scene.agent.rests
+        assert scene.agent.monitoring_paused
         scene.broken = ""
         assert await scene.follow_after(5) is S.PAUSED
-        assert scene.agent.rests
+        assert scene.agent.monitoring_paused
 
     run(story())
 

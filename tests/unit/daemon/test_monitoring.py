@@ -33,7 +33,7 @@ def test_a_pause_and_its_audit_row_are_written_together_or_not_at_all(tmp_path: 
                 ledger.write(lambda connection: connection.exec_driver_sql(REFUSE))
             with pytest.raises(Exception, match="not here"):
                 await set_monitoring(agent, lambda: None, ANNA, paused=True)
-            assert (agent.status, row_of(ledger, name).status, agent.rests) == ("ACTIVE", "ACTIVE", False)
+            assert (agent.status, row_of(ledger, name).status, agent.monitoring_paused) == ("ACTIVE", "ACTIVE", False)
 
         asyncio.run(story())
         assert ledger.read(lambda connection: connection.execute(select(audit_log)).all()) == []

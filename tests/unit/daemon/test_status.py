@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from supervisor_core.daemon.configuration.service import ConfigService
-from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.observer import WorkerObserver
 from supervisor_core.daemon.services.agent import SupervisorAgent
 from supervisor_core.daemon.services.life import LifeRecorder
@@ -65,15 +64,6 @@ def test_a_supervisor_that_has_failed_is_not_healthy(world: World) -> None:
         assert not document()["healthy"], "nor is one whose life is over"
 
     world.run(story())
-
-
-def names_observer(state_dir: str) -> dict[str, Any]:
-    """What the daemon answers at its control door, once that names the senses; empty until then."""
-    try:
-        document = ask(state_dir, {"do": "status"})
-    except NotRunningError:  # the door is not open yet
-        return {}
-    return document if "observer: " in document["supervisor"]["problem"] else {}
 
 
 def test_a_removed_worker_that_runs_because_monitoring_is_paused_is_shown_with_its_reason(world: World) -> None:

@@ -41,7 +41,7 @@ def test_supervisor_init_success(home: Home) -> None:
     assert supervisor.worker.id == "OrionMX"
     assert supervisor.config.path == home.config
     assert supervisor.config.supervisor.id == "TestHost"
-    assert supervisor.findings.well
+    assert supervisor.findings.succeeded
     assert Supervisor(str(home.config)).worker.id == "OrionMX", "the only worker is meant"
 
 
@@ -150,7 +150,7 @@ def test_check_control_flags_returns_the_actions_taken(home: Home) -> None:
     home.drop_flag("supervisor_pause_OrionMX_t1.flag", {})
     home.drop_flag("supervisor_pause_West_t2.flag", {})
     assert supervisor.check_control_flags() == ["pause"]
-    assert supervisor.findings.well
+    assert supervisor.findings.succeeded
     assert is_watcher_paused(home.nas / "00_STATE", "OrionMX")
     assert supervisor.check_control_flags() == []
     home.drop_flag("supervisor_pause_OrionMX_t3.flag", {"label": "no/slash"})

@@ -103,12 +103,6 @@ def world(database: EngineTransactions) -> World:
     return World(database)
 
 
-# The table
-
-
-# The agent
-
-
 @settings(max_examples=examples(60))
 @given(moves=st.lists(st.sampled_from(list(SupervisorMove)), max_size=12))
 def test_whatever_is_asked_in_whatever_order_the_row_and_the_agent_agree(
@@ -283,6 +277,3 @@ def test_a_process_that_was_thought_dead_says_that_its_row_is_anothers_and_leave
 
     run(story())
     assert caplog.text.count("belongs to another process") == 1
-
-
-# Others
