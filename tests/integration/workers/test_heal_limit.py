@@ -10,7 +10,8 @@ import pytest
 
 from supervisor_core.config.load import SupervisorConfig, load_supervisor_config
 from supervisor_core.config.worker_settings import WorkerSettings
-from supervisor_core.workers.restarts.history import WINDOW, TooManyStarts, note_start, read_starts, write_starts
+from supervisor_core.workers.restarts.history import TooManyStarts, note_start, read_starts, write_starts
+from supervisor_core.workers.restarts.policy import WINDOW
 from tests.support.homes import a_home, demo_command
 
 NOW = datetime(2026, 2, 5, 14, 30, 15, tzinfo=UTC)
