@@ -285,6 +285,8 @@ def prepare(host: HostContext, checkout: Checkout, plan: CodePlan, job: Job | No
                 result = worktree.resolve("HEAD")
                 reverted.append(commit)
     except (SupervisorError, OSError) as error:
+        if job and plan.merges and isinstance(error, WorktreeError | OSError):  # no conflict: nobody need drop commits
+            raise CodeRefused(f"{str(error).rstrip('.')}. Nothing was changed, and no worker was stopped.") from None
         if job or not isinstance(error, WorktreeError | GitLateError | OSError):
             conflict = str(error)
         else:

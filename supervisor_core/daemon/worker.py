@@ -376,7 +376,8 @@ class Worker:
         if job is not None:
             await self._run_job(job, RetryLimit(stopping.is_set))
             return False
-        if self._next is not None and await self._carry_out(self._next, stopping.is_set):
+        if self._next is not None:
+            await self._carry_out(self._next, stopping.is_set)
             return False
         if self._waits and self._due is not None and asyncio.get_running_loop().time() >= self._due:
             self._backoff_over, self.decision = True, None  # BACKING_OFF -> STOPPED; the plan starts it
@@ -441,16 +442,16 @@ class Worker:
             await self._woken.wait()
         self._overtaken_by = "a pause followed"
 
-    async def _carry_out(self, action: Action, should_stop: Callable[[], bool]) -> bool:
-        """Carry out a planned action; False where another worker is being restarted, so that no command waits for its
-        turn."""
+    async def _carry_out(self, action: Action, should_stop: Callable[[], bool]) -> None:
+        """Carry out a planned action. It's dropped where another worker is being restarted, so that no command waits
+        for its turn."""
         if self._reconciler.program.monitoring_paused():  # since the plan was made
             self._next = None
-            return False
+            return
         in_turn = action.why is Why.CHANGED
         if in_turn and not self._reconciler.take_turn(self.id):
             self._next = None  # once the other's is over, what became of it counts
-            return False
+            return
         self.acting, error = True, ""
         try:
             match action.kind:
@@ -476,7 +477,6 @@ class Worker:
             self._reconciler.action_ended(self, error)
             if in_turn:
                 self._reconciler.end_turn()
-        return True
 
     async def _start_by_policy(self, should_stop: Callable[[], bool]) -> str:
         """Start it, unless it must wait, rests, or is quarantined now; returns the error."""

@@ -96,8 +96,8 @@ class WorkerOutput:
             else:
                 for path in older[max(backups - len(copies), 0) :]:
                     path.unlink(missing_ok=True)
-                for number in range(min(len(older), backups - len(copies)), 0, -1):
-                    numbered(self.path, number).replace(numbered(self.path, number + len(copies)))
+                for path in reversed(older[: max(backups - len(copies), 0)]):  # numbers may be missing
+                    path.replace(numbered(self.path, int(path.suffix[1:]) + len(copies)))
                 for number, copy in enumerate(reversed(copies), 1):
                     copy.replace(numbered(self.path, number))
             os.ftruncate(descriptor, 0)

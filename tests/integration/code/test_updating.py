@@ -93,6 +93,17 @@ def test_a_conflict_is_found_before_anybody_is_stopped(place: CodeHost, code: Cl
     assert (picture(code.checkout), place.pids) == (before, pids)
 
 
+def test_a_merge_that_cannot_be_tried_suggests_to_drop_nothing(place: CodeHost, code: Clones) -> None:
+    code.checkout.commit({"own.py": "own\n"})
+    code.comes_in(COMES)
+    before, pids = picture(code.checkout), place.pids
+    (place.config.state_dir / "changes").write_text("in the way of the temporary worktrees\n")
+    error = place.do("update").error
+    assert "--reset" not in error
+    assert "changes" in error
+    assert (picture(code.checkout), place.pids) == (before, pids)
+
+
 def test_a_reset_goes_to_the_remote_exactly_and_keeps_what_it_drops(place: CodeHost, code: Clones) -> None:
     own = code.checkout.commit(BACK_AGAIN)
     newest = code.comes_in(COMES)

@@ -116,3 +116,17 @@ def test_only_a_full_disk_costs_older_output(
     path.write_text("newest\n" * 100)
     WorkerOutput(path).rotate(100, 2)
     assert everything(path).endswith(b"newest\n" * 14)
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_full_file_is_emptied_also_if_an_older_one_was_removed_by_hand(tmp_path: Path, missing: int) -> None:
+    path = output_path(tmp_path, "OrionMX")
+    path.parent.mkdir()
+    for number in {1, 2, 3} - {missing}:
+        path.with_name(f"OrionMX.log.{number}").write_text(f"older {number}\n")
+    path.write_text("newer\n" * 20)
+    before = everything(path)
+    WorkerOutput(path).rotate(100, 4)
+    assert path.stat().st_size == 0
+    assert everything(path) == before
+    assert not list(path.parent.glob(".*copy*"))

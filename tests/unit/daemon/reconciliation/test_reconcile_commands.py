@@ -20,6 +20,7 @@ from supervisor_core.jobs import rows as jobs
 from supervisor_core.jobs.model import Job
 from supervisor_core.processes.records import write_record
 from supervisor_core.workers.context import HostContext
+from supervisor_core.workers.pauses import pause_flag_path
 from supervisor_core.workers.planning import Action, ActionKind, Why
 from tests.support.daemon.reconciliation import World, a_world, until, waiting
 
@@ -316,3 +317,28 @@ def test_in_a_storm_of_plans_versions_commands_and_deaths_no_worker_has_two_thin
         assert world.adapter.overlaps == []
 
     world.run_in_threads(story())
+
+
+def test_a_resume_reaches_the_drive_also_if_monitoring_is_paused_before_a_planned_start(
+    world: World, tmp_path: Path
+) -> None:
+    host = world.parts.host
+
+    async def story() -> None:
+        await up(world)
+        world.send("pause", "North")
+        await until(lambda: world.state("North") == "stopped", "it is paused")
+        flag = pause_flag_path(host.config.folder("state"), "North")
+        assert flag.exists()
+        world.lose_drive()
+        world.send("resume", "North")
+        await until(lambda: world.state("North") == "running", "it runs again")
+        planned = iter([False])
+        world.rests = lambda: next(planned, True)  # paused between the next plan and its start
+        world.adapter.die("North")
+        await until(lambda: world.state("North") == "stopped", "its end is noticed")
+        await asyncio.sleep(SOON_SECONDS)
+        world.find_drive()
+        await until(lambda: not flag.exists(), "the drive has the resume", SOON_SECONDS)
+
+    world.run(story())
