@@ -62,7 +62,7 @@ class WorkerAdapter(ABC):
         """
 
     @abstractmethod
-    def stop(self, worker_id: str, reason: str = "") -> StopReport:
+    def stop(self, worker_id: str, why: str = "") -> StopReport:
         """Stop all its processes; `why` is on record before the first signal. The report names survivors.
 
         `RefusedError` if it's unknown whether it runs; then nothing was signalled.
@@ -183,8 +183,8 @@ class ProcessWorkerAdapter(WorkerAdapter):
         self._watch(worker_id, identity)
         return identity
 
-    def stop(self, worker_id: str, reason: str = "") -> StopReport:
-        return stop_watcher_gracefully(self.processes, self.worker(worker_id), reason)
+    def stop(self, worker_id: str, why: str = "") -> StopReport:
+        return stop_watcher_gracefully(self.processes, self.worker(worker_id), why)
 
     def state(self, worker_id: str) -> FoundWorker:
         worker = self.worker(worker_id)

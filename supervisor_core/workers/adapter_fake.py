@@ -24,25 +24,25 @@ class FakeProcesses(HostProcesses):
     """The processes of the mock: a record for each, and an exit code for those that ended."""
 
     def __init__(self) -> None:
-        self._records: dict[str, WorkerRecord] = {}
-        self._codes: dict[ProcessIdentity, int] = {}
+        self.records: dict[str, WorkerRecord] = {}
+        self.codes: dict[ProcessIdentity, int] = {}
         self._pids = itertools.count(40_001)
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         return ProcessIdentity(pid, pid, BOOT) if pid == os.getpid() else None
 
     def state(self, identity: ProcessIdentity) -> Liveness:
-        runs = identity in (record.identity for record in self._records.values()) and identity not in self._codes
+        runs = identity in (record.identity for record in self.records.values()) and identity not in self.codes
         return Liveness.ALIVE if runs else Liveness.GONE
 
     def wait_exit(self, identity: ProcessIdentity, timeout: float) -> bool:  # noqa: ARG002 (time does not pass)
         return self.state(identity).ended
 
     def record(self, worker_id: str) -> WorkerRecord | None:
-        return self._records.get(worker_id)
+        return self.records.get(worker_id)
 
     def find(self, worker_id: str, scan: Scan = scan_processes, *, thorough: bool = True) -> FoundWorker:  # noqa: ARG002 (nothing to scan)
-        record = self._records.get(worker_id)
+        record = self.records.get(worker_id)
         if record is None or record.identity is None or self.state(record.identity).ended:
             return FoundWorker(worker_id, Presence.STOPPED, record)
         return FoundWorker(worker_id, Presence.RUNNING, record, Liveness.ALIVE)
@@ -67,7 +67,7 @@ class FakeProcesses(HostProcesses):
             spec_hash=spec.spec_hash,
             identity=ProcessIdentity(pid, pid, BOOT),
         )
-        self._records[spec.worker_id] = record
+        self.records[spec.worker_id] = record
         return record
 
     def end_trial(self, worker_id: str) -> None:
@@ -76,19 +76,12 @@ class FakeProcesses(HostProcesses):
     def stop(self, worker_id: str, *, stop_signal: str = "TERM", timeout: float = 30.0, why: str = "") -> StopReport:  # noqa: ARG002
         identity = self.find(worker_id).identity
         if identity is not None:
-            self._codes[identity] = -15
-        self._records.pop(worker_id, None)
+            self.codes[identity] = -15
+        self.records.pop(worker_id, None)
         return StopReport(worker_id, Ending.GRACEFUL if identity else Ending.NOTHING, 0.0, -15 if identity else None)
 
-    def reap(self) -> None:
-        """Nothing to do: there are no children."""
-
     def exit_code(self, identity: ProcessIdentity, *, waits: bool = False) -> int | None:  # noqa: ARG002
-        return self._codes.get(identity)
-
-    def exit(self, worker_id: str, code: int) -> None:
-        if (identity := self.find(worker_id).identity) is not None:
-            self._codes[identity] = code
+        return self.codes.get(identity)
 
 
 class FakeWorkerAdapter(WorkerAdapter):
@@ -107,8 +100,8 @@ class FakeWorkerAdapter(WorkerAdapter):
 
     def die(self, worker_id: str, code: int = 1) -> None:
         identity = self.processes.find(worker_id).identity
-        self.processes.exit(worker_id, code)
         if identity is not None:
+            self.processes.codes[identity] = code
             self.report_exit(WorkerEnded(worker_id, identity, code))
 
     def done(self, worker_id: str) -> list[str]:
@@ -130,7 +123,7 @@ class FakeWorkerAdapter(WorkerAdapter):
         assert identity is not None  # noqa: S101 (each start here has one)
         return identity
 
-    def stop(self, worker_id: str, reason: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
+    def stop(self, worker_id: str, why: str = "") -> StopReport:  # noqa: ARG002 (nobody judges an end here)
         self.worker(worker_id)
         self.actions.append((worker_id, "stop"))
         identity = self.processes.find(worker_id).identity

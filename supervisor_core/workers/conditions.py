@@ -370,8 +370,8 @@ def read_host(facts: HostFacts) -> list[TargetReading]:
     skewed = len(facts.skewed)
     clock = Reading(Condition.WELL, "the clock agrees with the workers' heartbeats", at)
     if skewed >= SKEWED_LEAST and skewed >= SKEWED_SHARE * facts.running:
-        text = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
-        clock = Reading(Condition.CLOCK_SKEW, text, at)
+        reason = "worker heartbeats are in the future: the clock was set back. Turn on time synchronization"
+        clock = Reading(Condition.CLOCK_SKEW, reason, at)
     readings.append(TargetReading(Target(CLOCK, host), clock))
     return readings + _read_commands_and_supervisors(facts)
 

@@ -236,14 +236,12 @@ def _without_beat(status: WorkerStatus, now: datetime, missing: str) -> Verdict:
     """The verdict without a heartbeat: it has as much time as a heartbeat may be old."""
     if status.started_at is None:
         return Verdict(Health.MISSING, missing, False)
-    lived = (now - status.started_at).total_seconds()
-    if lived < -SKEW_SECONDS:
-        return Verdict(
-            Health.UNKNOWN, f"{missing}, and it started {-lived:.0f} s in the future; check the clock", False
-        )
-    if lived - max(status.lag_seconds, 0.0) < status.max_age_seconds:
+    age = (now - status.started_at).total_seconds()
+    if age < -SKEW_SECONDS:
+        return Verdict(Health.UNKNOWN, f"{missing}, and it started {-age:.0f} s in the future; check the clock", False)
+    if age - max(status.lag_seconds, 0.0) < status.max_age_seconds:
         return Verdict(Health.HEALTHY, "waiting for its first heartbeat", True)
-    return Verdict(Health.MISSING, f"{missing} since it started {format_span(lived)} ago", False)
+    return Verdict(Health.MISSING, f"{missing} since it started {format_span(age)} ago", False)
 
 
 def _is_its_own(status: WorkerStatus, beat: Heartbeat, at: datetime, now: datetime) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -275,15 +275,9 @@ def _create_team(
     configured: bool = False,
 ) -> str:
     team_id = str(uuid.uuid5(_NAMESPACE, f"{supervisor_id}\n{name}"))
-    row: dict[str, Any] = {
-        "team_id": team_id,
-        "supervisor_id": supervisor_id,
-        "name": name,
-        "created_at": now,
-        "updated_at": now,
-    }
-    row |= {"description": description, "objective": objective, "config_json": config_json, "configured": configured}
-    connection.execute(insert(teams), row)
+    facts = {"description": description, "objective": objective, "config_json": config_json, "configured": configured}
+    times = {"created_at": now, "updated_at": now}
+    connection.execute(insert(teams).values(team_id=team_id, supervisor_id=supervisor_id, name=name, **facts, **times))
     return team_id
 
 
@@ -309,14 +303,8 @@ def add_member(
 ) -> MemberRow:
     """Add a member; `IntegrityError` if it's already in a team."""
     member = MemberRow(str(uuid.uuid4()), team_id, agent_id, role, now)
-    row: dict[str, Any] = {
-        "member_id": member.member_id,
-        "team_id": team_id,
-        "supervisor_id": supervisor_id,
-        "role": role,
-    }
-    row |= {"agent_id": agent_id, "active_agent_id": agent_id, "joined_at": now}
-    connection.execute(insert(team_members), row)
+    row = {name: value for name, value in asdict(member).items() if name != "left_at"}
+    connection.execute(insert(team_members).values(supervisor_id=supervisor_id, active_agent_id=agent_id, **row))
     return member
 
 
@@ -358,10 +346,10 @@ def team_pictures(connection: Connection, config: SupervisorConfig, now: datetim
         else:
             objective, ids = (team.objective if team else None) or "", list(roles)
         members = tuple(TeamMember(agent_id, str(roles.get(agent_id, MemberRole.MEMBER))) for agent_id in ids)
-        left = {
+        former = {
             row.agent_id: TeamMember(row.agent_id, str(row.role), row.left_at)
             for row in sorted(rows, key=lambda row: row.left_at or now)
             if row.left_at and now - row.left_at <= FORMER_MEMBER_TIME and row.agent_id not in ids
         }
-        pictures.append(TeamPicture(name, objective, members, tuple(reversed(left.values()))))
+        pictures.append(TeamPicture(name, objective, members, tuple(reversed(former.values()))))
     return pictures

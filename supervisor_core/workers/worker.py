@@ -275,10 +275,10 @@ def failed_start(config: SupervisorConfig, worker: WorkerSettings, record: Worke
     return f"{worker.id} {exit_in_words(code)} within {worker.start_grace_seconds:g} s of its start. {output}"
 
 
-def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, reason: str = "") -> StopReport:
+def stop_watcher_gracefully(processes: HostProcesses, worker: WorkerSettings, why: str = "") -> StopReport:
     """Stop the worker with its signal, kill it after its timeout, and check again. `why` is recorded first."""
     crashpoints.reach("worker.stop:before")
-    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=reason)
+    report = processes.stop(worker.id, stop_signal=worker.stop_signal, timeout=worker.stop_timeout_seconds, why=why)
     crashpoints.reach("worker.stop:after")
     if not report.stopped:
         survivors = ", ".join(map(str, report.survivors))

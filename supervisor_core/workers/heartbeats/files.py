@@ -35,6 +35,15 @@ FILE_MODE = 0o640
 PREFIX = "watcher_heartbeat_"
 """The beginning of the name of a worker's heartbeat file."""
 
+LONGEST_SUMMARY = 255
+"""The characters of `status_summary`. MariaDB in strict mode refuses more."""
+
+WRITING_SECONDS = 5.0
+"""Shorter than the patience with a call to the drive."""
+
+HOSTNAME, STATUS = 255, 64
+"""The characters of the columns; a worker may write anything."""
+
 
 def heartbeat_path(state_folder: Path, worker_id: str) -> Path:
     return state_folder / f"{PREFIX}{worker_id}.json"
@@ -125,10 +134,6 @@ def _written_at(folder: OpenFolder, name: str) -> datetime | None:
         return None
 
 
-LONGEST_SUMMARY = 255
-"""The characters of `status_summary`. MariaDB in strict mode refuses more."""
-
-
 class SupervisorHeartbeat(NamedTuple):
     """The result of a pass. `state` is the worker's state at its end, in a word or two."""
 
@@ -173,12 +178,6 @@ def row_name(worker_id: str) -> str:
     """The supervisor's own row in `workers_t`, which never overwrites the worker's."""
     return f"supervisor_{worker_id}"
 
-
-WRITING_SECONDS = 5.0
-"""Shorter than the patience with a call to the drive."""
-
-HOSTNAME, STATUS = 255, 64
-"""The characters of the columns; a worker may write anything."""
 
 _UPSERT = """
 INSERT INTO workers_t (worker_id, last_heartbeat_at, pid, hostname, status, poll_seconds, status_summary)

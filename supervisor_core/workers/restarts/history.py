@@ -48,7 +48,7 @@ class RestartHistory:
         self.decision = _convert(document.get("decision"), RestartDecision)
         """The decision about the newest end; None before there is one."""
         self._current = str(document.get("generation") or "")
-        self._asked = document.get("asked") is True
+        self._start_requested = document.get("asked") is True
         self.ended_generation = str(document.get("ended") or "")
         self._started: float | None = None
         self._kills = _convert(document.get("memory_kills"), int)
@@ -56,14 +56,14 @@ class RestartHistory:
     @property
     def failed_after_seconds(self) -> float:
         """The length of the short run that the current one follows automatically; 0 if that says nothing about it."""
-        last = self.lives[-1] if self.lives and not self._asked else None
+        last = self.lives[-1] if self.lives and not self._start_requested else None
         return last.seconds if last is not None and last.blames_itself else 0.0
 
     def began(self, record: WorkerRecord, now: datetime, *, asked: bool) -> None:
         """Note a start. `asked` means that a person or a change of the configuration requested it."""
         if record.generation == self._current:
             return
-        self._current, self._asked, self.decision = record.generation, asked, None
+        self._current, self._start_requested, self.decision = record.generation, asked, None
         try:
             age = (now - from_text(record.started_at)).total_seconds()
         except ValueError:
@@ -89,7 +89,7 @@ class RestartHistory:
             kills = total - self._kills
         started = min(from_text(record.started_at), now) if record.started_at else now
         self.ended_generation = record.generation
-        asked = known and self._asked
+        asked = known and self._start_requested
         return self._add(
             WorkerRun(started, now, exit_code, start_asked=asked, lived_seconds=seconds, memory_kills=kills)
         )
@@ -119,7 +119,7 @@ class RestartHistory:
         self._path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
         document = {
             "generation": self._current,
-            "asked": self._asked,
+            "asked": self._start_requested,
             "ended": self.ended_generation,
             "memory_kills": self._kills,
             "lives": self.lives,

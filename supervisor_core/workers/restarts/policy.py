@@ -38,7 +38,7 @@ _SIGNAL = re.compile(r"\bcrashed \((SIG[A-Z0-9]+)\)")
 KILLED = (-9, 137)
 """SIGKILL, as Python reports it, and as a shell that ran the worker does."""
 
-_OUTSIDE = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
+_OUTSIDE_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGSTOP", "SIGTSTP"})
 _MOST_DOUBLINGS = 64
 """Enough for the longest pause. A larger exponent doesn't fit into a float."""
 
@@ -251,7 +251,7 @@ def from_outside(run: WorkerRun) -> bool:
 def signal_from_outside(number: int) -> bool:
     """True if somebody else sends this signal. The others, such as SIGSEGV, are a program's own failure."""
     try:
-        return signal.Signals(number).name in _OUTSIDE
+        return signal.Signals(number).name in _OUTSIDE_SIGNALS
     except ValueError:
         return False
 
