@@ -127,10 +127,11 @@ class WorkerAdapter(ABC):
         return worker
 
     def subscribe(self, on_exit: Callable[[WorkerEnded], None]) -> int:
-        """Report each exit once and immediately, in a thread of the adapter. Returns the key for `unsubscribe`.
+        """Report each exit once and immediately. Returns the key for `unsubscribe`.
 
-        It covers processes that an observation or a start here has seen running, whoever started or ended them. A slow
-        subscriber delays the others.
+        `on_exit` is called in the event loop that made the adapter, or in a thread where there was none; a slow one
+        delays the others. It hears of processes that an observation or a start here has seen running, whoever started
+        or ended them.
         """
         self._check_open()
         number = next(self._numbers)

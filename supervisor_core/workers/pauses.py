@@ -107,7 +107,7 @@ def is_watcher_paused(state_folder: Path, worker_id: str) -> bool:
 class Pauses:
     """The pauses of one host's workers.
 
-    `read`, `set` and `settle` are for the owner of the worker (its actor, or a pass): two at a time would overwrite
+    `read`, `set` and `settle` are for the owner of the worker (its coroutine, or a pass): two at a time would overwrite
     each other. Everybody else may `look`.
     """
 

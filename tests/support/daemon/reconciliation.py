@@ -200,6 +200,10 @@ class World:
         """The drive is not there any more."""
         (self._folder / "nas").rename(self._folder / "away")
 
+    def find_drive(self) -> None:
+        """It is back."""
+        (self._folder / "away").rename(self._folder / "nas")
+
     # --- how it is
 
     def job(self, task_id: str) -> Job:
