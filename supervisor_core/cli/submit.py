@@ -189,11 +189,12 @@ def _wait_for_approval(
 
 def _describe_request(approval: Approval) -> str:
     needed = approval.terms.votes_needed
+    voter = "" if approval.terms.self_approval else " from someone else"
     return (
         f"Waiting for approval: {approval.again} ({approval.task_id}).\n"
         f"Effect: {effect(approval.previews)}.\n"
-        f"Needs {needed} approval{'s' if needed > 1 else ''} by {clock_time(approval.expires_at, datetime.now(UTC))} "
-        f"from someone else: `supervisor approvals approve {approval.approval_id}`."
+        f"Needs {needed} approval{'s' if needed > 1 else ''} by {clock_time(approval.expires_at, datetime.now(UTC))}"
+        f"{voter}: `supervisor approvals approve {approval.approval_id}`."
     )
 
 

@@ -148,3 +148,11 @@ def test_send_comes_back_with_1_when_nobody_decides(tmp_path: Path) -> None:
         assert sent.returncode == 1
         assert "Expired: restart OrionMX hotfix. Nobody decided within 0.02 minutes." in sent.stdout
         assert [row["action"] for row in home.audit()] == ["APPROVAL_REQUESTED", "EXPIRED"]
+
+
+def test_send_names_nobody_else_where_the_requester_may_approve(tmp_path: Path) -> None:
+    with an_approval_home(tmp_path / "home", self_approval=True) as home:
+        sent = home.supervisor("send", "restart hotfix")
+        (request,) = home.waiting()
+        assert f"UTC: `supervisor approvals approve {request['approval_id']}`" in sent.stdout
+        assert home.supervisor("approvals", "approve", request["approval_id"]).returncode == 0
