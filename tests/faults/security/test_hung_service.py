@@ -17,7 +17,6 @@ from supervisor_core.daemon import ownership as runtime_file
 from supervisor_core.daemon.app import Application
 from supervisor_core.daemon.control.client import NotRunningError, ask
 from supervisor_core.daemon.services.queue_processor import QueueProcessor
-from supervisor_core.daemon.status import RuntimeFileWriter
 from tests.support.daemon.reconciliation import a_world
 from tests.support.waiting import wait_until
 
@@ -26,18 +25,20 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition, 10, "the service is so")
 
 
-class HangingWriter(RuntimeFileWriter):
-    """Hangs at its first write, until it is released."""
+class HangingService(Service):
+    """Hangs in its work until it is released, and beats at each round."""
+
+    name = "runtime_file"
 
     def __init__(self, release: asyncio.Event) -> None:
-        Service.__init__(self)
+        super().__init__()
         self._release = release
 
-    def _version(self) -> object:
-        return object()
-
-    async def write(self, *, running: bool = True) -> None:
-        await self._release.wait()
+    async def run(self, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
+            self.pulse.beat(within=0.05)
+            await self._release.wait()
+            await services.wait_until(None, stopping, 0.05)
 
 
 def story(work: Callable[[ServiceRegistry, asyncio.Event, asyncio.Event], Awaitable[None]]) -> None:
@@ -45,7 +46,7 @@ def story(work: Callable[[ServiceRegistry, asyncio.Event, asyncio.Event], Awaita
 
     async def whole() -> None:
         release, stopping = asyncio.Event(), asyncio.Event()
-        registry = ServiceRegistry([HangingWriter(release)])
+        registry = ServiceRegistry([HangingService(release)])
         await registry.start(stopping)
         await work(registry, stopping, release)
 
@@ -58,7 +59,6 @@ def only(registry: ServiceRegistry) -> ServiceReport:
 
 
 def test_a_service_that_hangs_in_run_is_degraded_and_its_last_beat_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor_core.daemon.status.WRITE_INTERVAL_SECONDS", 0.05)
     monkeypatch.setattr(services, "PATIENCE_SECONDS", 0.1)
 
     async def work(registry: ServiceRegistry, stopping: asyncio.Event, release: asyncio.Event) -> None:
