@@ -42,8 +42,8 @@ async def test_an_update_halts_at_the_host_where_it_fails_and_is_rolled_back_aft
     newest = {name: site.comes_in(BROKEN if name == "web-2" else GOOD) for name, site in sites.items()}
     hub = await fleet.start(slack, program=armed("rolling_changes_t.running:after"))
     operator, approver = slack.user("operator"), slack.user("approver")
-    card = await operator.slash("/supervisor update all --batch 1 --healthy 0m hotfix")
-    await card.shows("3 batches")
+    await operator.slash("/supervisor update all --batch 1 --healthy 0m hotfix")
+    card = await slack.channel("ops").shows("3 batches")
     await card.button("Approve").click(as_=approver, confirm=True)
     assert await asyncio.to_thread(hub.wait, 40) == -signal.SIGKILL, "the hub dies as it releases the second batch"
     await started(fleet.hub, slack)
