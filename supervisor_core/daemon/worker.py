@@ -95,7 +95,7 @@ class OperationCancelled(Exception):
 
 
 class Worker:
-    """Its state changes here alone, on the event loop; what blocks runs in a thread, one call at a time.
+    """Its state changes here alone: on the event loop, or in the thread of the one blocking call that it waits for.
 
     Its mailbox is its jobs in the queue, and the newest planned action.
     """
